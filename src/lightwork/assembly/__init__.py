@@ -1,0 +1,7 @@
+"""From settings to something that runs: where all rooms meet, and the only place that knows all."""
+
+from lightwork.assembly.evaluating import run_evaluate
+from lightwork.assembly.preparing import run_prepare
+from lightwork.assembly.training import run_train
+
+__all__ = ["run_evaluate", "run_prepare", "run_train"]

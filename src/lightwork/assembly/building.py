@@ -1,0 +1,89 @@
+"""The pieces of a run that training and evaluation share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lightwork.comm.group import Group
+from lightwork.comm.world import World, bind_device, open_group, read_world, visible_gpus
+from lightwork.data.store import Store
+from lightwork.data.streams import stream_seed
+from lightwork.settings import Settings
+from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length
+from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.telemetry.logs import logging_to
+from lightwork.train.replicas import start_alike
+
+_HEAD_STREAM = -1  # steps count from 1
+
+
+@contextmanager
+def place_of_this_rank(settings: Settings, log_dir: Path | None) -> Iterator[World]:
+    """Read the world, bind the device before anything touches CUDA, and open the log."""
+    world = read_world(os.environ, visible_gpus(), settings.launch.device)
+    with logging_to(log_dir, world.rank):
+        bind_device(world, compute_threads(settings, world))
+        yield world
+
+
+@contextmanager
+def group_of_all_ranks(settings: Settings, world: World) -> Iterator[Group]:
+    """The group; opened late, so that no rank waits in it for data to be prepared."""
+    with open_group(world, settings.sync.timeout_s) as group:
+        yield group
+
+
+def compute_threads(settings: Settings, world: World) -> int:
+    """Threads of this rank; by default this machine's cores are divided among its ranks."""
+    if settings.launch.threads != "auto":
+        return settings.launch.threads
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // world.local_size)
+
+
+def build_task(settings: Settings, tokenizer: Any, no_answer: bool) -> ExtractiveTask:
+    """The extractive task as these settings want it."""
+    return ExtractiveTask(
+        pad_id=tokenizer.pad_token_id,
+        pad_left=tokenizer.padding_side == "left",
+        uses_type_ids="token_type_ids" in tokenizer.model_input_names,
+        n_best=settings.evaluate.n_best,
+        max_answer_tokens=settings.evaluate.max_answer_tokens,
+        no_answer=no_answer,
+    )
+
+
+def build_replica(
+    group: Group, settings: Settings, source: str, vocabulary: int, device: str
+) -> torch.nn.Module:
+    """The model, equal on all ranks: rank 0 loads or draws the weights, the others receive them."""
+    torch.manual_seed(stream_seed(settings.train.seed, _HEAD_STREAM))
+    model = settings.model
+    module = build_model(
+        source,
+        dropout=model.dropout,
+        weights=group.rank == 0,
+        scratch=ScratchShape(
+            layers=model.scratch_layers,
+            hidden=model.scratch_width,
+            heads=model.scratch_heads,
+            intermediate=4 * model.scratch_width,
+            positions=settings.data.max_length,
+        ),
+        vocabulary=vocabulary,
+    )
+    check_length(module, settings.data.max_length)
+    module.to(torch.device(device))
+    start_alike(group, module)
+    return module
+
+
+def answers_can_be_missing(store: Store) -> bool:
+    """Whether some question of these files has no answer, so that "no answer" is one."""
+    return bool(store.facts["impossible"])

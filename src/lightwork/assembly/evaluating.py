@@ -1,0 +1,95 @@
+"""``lightwork evaluate`` on one rank: the best checkpoint of a run against any file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from lightwork.assembly.building import (
+    build_replica,
+    build_task,
+    group_of_all_ranks,
+    place_of_this_rank,
+)
+from lightwork.assembly.preparing import prepare_store
+from lightwork.comm.group import Group
+from lightwork.errors import RunError
+from lightwork.settings import Settings
+from lightwork.tasks.contract import Task
+from lightwork.tasks.extractive.model import load_tokenizer
+from lightwork.train.checkpoint import Checkpoints, problem_of, read_state
+from lightwork.train.evaluate import Evaluation, evaluate
+from lightwork.train.step import Model
+
+log = logging.getLogger("lightwork")
+
+
+def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings) -> None:
+    """Score the best checkpoint of ``run``, else the newest, on ``data``; write three files."""
+    with place_of_this_rank(settings, log_dir=None) as world:
+        checkpoint = _checkpoint(run)
+        tokenizer = load_tokenizer(str(checkpoint / "model"))
+        store = prepare_store(settings, tokenizer, data, training=False)
+        with group_of_all_ranks(settings, world) as group:
+            module = build_replica(
+                group, settings, str(checkpoint / "model"), len(tokenizer), world.device
+            )
+            no_answer = bool(read_state(checkpoint)["impossible"])
+            task = build_task(settings, tokenizer, no_answer)
+            model = Model(
+                module=module,
+                trained=module,
+                task=task,
+                device=torch.device(world.device),
+                example_ids=lambda windows: task.example_ids(store, windows),
+            )
+            result = evaluate(group, model, store, settings.evaluate.batch_tokens)
+            _write(group, task, result, out)
+            log.info("%s on %s", _shown(result), ", ".join(str(path) for path in data))
+            log.info("written by %s: %s", checkpoint.name, out)
+
+
+def _checkpoint(run: Path) -> Path:
+    """The best checkpoint, or the newest that verifies where none was scored."""
+    checkpoints = Checkpoints(run)
+    best = checkpoints.best()
+    if best is not None:
+        wrong = problem_of(best)
+        if wrong is None:
+            return best
+        log.warning("the best checkpoint, %s, is damaged (%s); the newest is used", best, wrong)
+    found = checkpoints.newest(log.warning)
+    if found is None:
+        raise RunError(f"{run} has no checkpoint yet; let it train until it has written one")
+    return found
+
+
+def _write(group: Group, task: Task, result: Evaluation, out: Path) -> None:
+    """Three files, from rank 0; a failure there is everybody's."""
+    problem = None
+    if group.rank == 0:
+        assert result.predictions is not None
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            for name, content in {
+                **task.files(result.predictions),
+                "scores.json": result.scores,
+            }.items():
+                text = json.dumps(content, indent=2, ensure_ascii=False)
+                (out / name).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            problem = f"cannot write to {out} ({error.strerror or error})"
+    problem = group.gather_json(problem)[0]
+    if problem is not None:
+        raise RunError(problem)
+
+
+def _shown(result: Evaluation) -> str:
+    return "  ".join(
+        f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in result.scores.items()
+    )

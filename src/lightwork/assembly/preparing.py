@@ -1,0 +1,138 @@
+"""Data files to stores of tokenised windows, once, before any group of ranks exists."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from lightwork.data.once import build_once, content_key, file_digest
+from lightwork.data.store import FORMAT, Store, write_store
+from lightwork.settings import Settings
+from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
+from lightwork.tasks.extractive.reading import read_examples, texts
+from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
+from lightwork.telemetry.logs import logging_to
+from lightwork.telemetry.progress import counting
+
+log = logging.getLogger("lightwork")
+
+SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What training reads."""
+
+    tokenizer: Any
+    train: Store
+    dev: Store | None
+
+
+def run_prepare(settings: Settings) -> None:
+    """Make the stores and say what is in them."""
+    with logging_to(None, rank=0):
+        prepared = prepare(settings)
+        for name, store in (("training", prepared.train), ("held-out", prepared.dev)):
+            if store is not None:
+                log.info("%s: %s", name, store.path)
+
+
+def prepare(settings: Settings) -> Prepared:
+    """The tokenizer and the stores, made now unless an earlier call made them."""
+    tokenizer = _tokenizer(settings)
+    data = settings.data
+    train = prepare_store(settings, tokenizer, data.train, training=True)
+    _say_summary("training", train)
+    dev = None
+    if data.dev is not None:
+        dev = prepare_store(settings, tokenizer, [data.dev], training=False)
+        _say_summary("held-out", dev)
+    return Prepared(tokenizer, train, dev)
+
+
+def prepare_store(
+    settings: Settings, tokenizer: Any, files: Sequence[Path], *, training: bool
+) -> Store:
+    """The store of these files. Its name changes with everything that changes its content."""
+    data = settings.data
+    options = WindowOptions(data.max_length, data.stride, data.max_question_length)
+    check_options(tokenizer, options)
+    limit = data.limit if training else None
+    key = content_key(
+        files=_digests(files),
+        tokenizer=_tokenizer_digest(tokenizer),
+        tokenizers=tokenizers.__version__,
+        options=asdict(options),
+        limit=limit,
+        training=training,
+        format=FORMAT,
+    )
+    path = data.cache / "stores" / f"{key}.safetensors"
+
+    def build(temporary: Path) -> None:
+        examples = read_examples(files, limit=limit)
+        with counting(f"tokenising {', '.join(file.name for file in files)}") as progress:
+            windows = build_windows(
+                examples, tokenizer, options, training=training, progress=progress
+            )
+        facts = {
+            "summary": {**examples.summary, **windows.summary},
+            "listed": {**examples.listed, **windows.listed},
+            "impossible": any(example.impossible for example in examples.items),
+        }
+        write_store(temporary, windows.columns, facts)
+
+    build_once(path, build, log.info)
+    return Store(path)
+
+
+def _tokenizer(settings: Settings) -> Any:
+    model, data = settings.model, settings.data
+    if model.source != SCRATCH:
+        return load_tokenizer(resolve_source(model.source))
+    key = content_key(
+        files=_digests(data.train),
+        limit=data.limit,
+        vocabulary=model.scratch_vocabulary,
+        tokenizers=tokenizers.__version__,
+    )
+    folder = data.cache / "tokenizers" / key
+
+    def build(temporary: Path) -> None:
+        examples = read_examples(data.train, limit=data.limit)
+        train_tokenizer(texts(examples), model.scratch_vocabulary, temporary)
+
+    build_once(folder, build, log.info)
+    return load_tokenizer(str(folder))
+
+
+def _digests(files: Sequence[Path]) -> list[str]:
+    return [file_digest(file) for file in files]
+
+
+def _tokenizer_digest(tokenizer: Any) -> str:
+    """Of everything in a tokenizer that can change a window."""
+    facts = [
+        tokenizer.backend_tokenizer.to_str(),
+        sorted(tokenizer.model_input_names),
+        tokenizer.padding_side,
+        str(tokenizer.cls_token_id),
+    ]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _say_summary(name: str, store: Store) -> None:
+    """One line of counts, and one for every kind of example that is not simply learned."""
+    summary: dict[str, int] = store.facts["summary"]
+    counts = ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in summary.items())
+    log.info("%s data: %s", name, counts)
+    for what, ids in store.facts["listed"].items():
+        total = summary.get(what, len(ids))
+        more = f" … ({total:,} in all)" if total > len(ids) else ""
+        log.info("  %s: %s%s", what.replace("_", " "), ", ".join(ids), more)

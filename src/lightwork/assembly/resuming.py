@@ -1,0 +1,117 @@
+"""What a checkpoint holds, and how a run goes on from one at whatever number of ranks."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lightwork import __version__
+from lightwork.comm.group import Group
+from lightwork.data.loader import Cutting, Loader
+from lightwork.data.store import Store
+from lightwork.errors import CheckpointError
+from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
+from lightwork.train.optimizer import LocalUpdate
+from lightwork.train.replicas import send_tensors
+
+log = logging.getLogger("lightwork")
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where a run stands: the checkpoint to go on from and the updates it holds."""
+
+    checkpoint: Path
+    step: int
+    windows: str
+    """Digest of the windows it has been learning from."""
+
+    @property
+    def model(self) -> Path:
+        """The Hugging Face folder in it."""
+        return self.checkpoint / "model"
+
+
+def newest(group: Group, run: Path) -> Resume | None:
+    """The newest checkpoint that verifies, found by rank 0; None when the run has none.
+
+    Raises CheckpointError on all ranks together when there are some and none verifies.
+    """
+    found: dict[str, Any] = {}
+    if group.rank == 0:
+        try:
+            path = Checkpoints(run).newest(log.warning)
+            if path is not None:
+                state = read_state(path)
+                found = {"checkpoint": str(path)}
+                found |= {"step": state["step"], "windows": state["windows"]}
+        except CheckpointError as error:
+            found = {"problem": str(error)}
+    found = group.gather_json(found)[0]
+    if "problem" in found:
+        raise CheckpointError(found["problem"])
+    return Resume(Path(found["checkpoint"]), found["step"], found["windows"]) if found else None
+
+
+def take_over(group: Group, resume: Resume, store: Store, update: LocalUpdate) -> None:
+    """Check that the data is the same and give every rank the optimizer's state."""
+    if resume.windows != windows_digest(store):
+        raise CheckpointError(
+            f"{resume.checkpoint} was learning from other windows than the data gives now, so "
+            "its place in the epoch means nothing. Was another version of the tokenizers library "
+            "installed? Go back to it, or choose another --run folder to start afresh."
+        )
+    tensors = read_tensors(resume.checkpoint, "optimizer") if group.rank == 0 else {}
+    update.load(send_tensors(group, tensors))
+
+
+def windows_digest(store: Store) -> str:
+    """16 hex digits of the lengths of all windows, in order: what the epoch plan is made from."""
+    lengths = np.ascontiguousarray(store.column("tokens"))
+    return hashlib.sha256(lengths.tobytes()).hexdigest()[:16]
+
+
+def checkpoint_parts(
+    module: Any, tokenizer: Any, update: LocalUpdate, facts: dict[str, Any], loader: Loader
+) -> Callable[[int], Sequence[Part]]:
+    """What the checkpoint of a step holds; ``facts`` are those that no step changes."""
+
+    def save_model(folder: Path) -> None:
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    def parts(step: int) -> Sequence[Part]:
+        state = {"step": step, "position": asdict(loader.position(step)), **facts}
+        return (
+            Part("model", save_model),
+            Part("optimizer", update.parts()),
+            Part("state", state),
+        )
+
+    return parts
+
+
+def constant_facts(
+    store: Store, cutting: Cutting, ranks: int, identity: dict[str, Any]
+) -> dict[str, Any]:
+    """What every checkpoint of this start says beside its step."""
+    return {
+        "format": FORMAT,
+        "windows": windows_digest(store),
+        "cutting": asdict(cutting),
+        "ranks": ranks,
+        "threads": torch.get_num_threads(),
+        "lightwork": __version__,
+        "torch": torch.__version__,
+        "identity": identity,
+        "impossible": bool(store.facts["impossible"]),
+    }

@@ -1,0 +1,1 @@
+"""The command line. Nothing here imports torch before a rank really starts to work."""

@@ -1,0 +1,59 @@
+"""The table of commands, and how each of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from lightwork import __version__
+from lightwork.cli.evaluate import evaluate
+from lightwork.cli.failures import failures_named
+from lightwork.cli.prepare import prepare
+from lightwork.cli.train import train
+from lightwork.comm.parent import die_with_parent
+from lightwork.comm.told import tell
+from lightwork.errors import LightworkError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(prepare)
+app.command()(train)
+app.command()(evaluate)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"lightwork {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def lightwork(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Train question-answering models on several GPUs: many cards make light work."""
+
+
+def run() -> None:
+    """The program: one command, an exit code, and at most one message over all ranks."""
+    die_with_parent(os.environ)
+    try:
+        with failures_named(None):
+            app(prog_name="lightwork")
+    except LightworkError as error:
+        tell(f"error: {error}", os.environ, error.joint)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

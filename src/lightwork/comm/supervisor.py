@@ -1,0 +1,300 @@
+"""Starts this machine's ranks, sees the first death, ends the others, says what happened.
+
+The store where ranks meet lives here, on a loopback socket that listens before the first rank
+starts; torch, which the store needs, is imported while the ranks import theirs. Each rank leads
+its own session, so a terminal's Ctrl-C reaches only the supervisor, and whatever a rank started
+can be ended with it. Ranks end themselves if the supervisor vanishes
+(:func:`lightwork.comm.parent.die_with_parent`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from lightwork.comm.listener import LOOPBACK, listen, port_of
+from lightwork.comm.told import Told, read_told
+from lightwork.errors import LaunchError, PeerLostError
+
+_LOOK_EVERY_S = 0.05
+_TAIL_LINES = 20
+_TAIL_BYTES = 64 * 1024
+_PEERS_PATIENCE_S = 1.0
+"""How long a rank that only lost its peer waits for the rank that has the reason."""
+_JOINT_PATIENCE_S = 2.0
+"""How long an error of all ranks waits for rank 0 to show it."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to start on this machine."""
+
+    command: tuple[str, ...]
+    ranks: int
+    run_id: str
+    log_dir: Path
+    """Ranks other than 0 append what they print to ``rank<N>.log`` here."""
+    environment: Mapping[str, str]
+    """The whole environment of the ranks; the launcher's variables are added."""
+    grace_s: float
+    """How long ranks that were asked to end may take before they are killed."""
+
+
+@dataclass
+class _Rank:
+    number: int
+    process: subprocess.Popen[bytes]
+    log: Path | None
+    log_start: int
+    told_path: Path
+    exit_code: int | None = None
+    ended_s: float = 0.0
+    asked: bool = False
+    """Whether it was asked to end before it did."""
+
+    def look(self, now: float) -> None:
+        if self.exit_code is None:
+            self.exit_code = self.process.poll()
+            self.ended_s = now
+
+    def send(self, signum: int) -> None:
+        if self.exit_code is None:
+            self.asked = True
+            self.process.send_signal(signum)
+
+    def kill(self) -> None:
+        """The rank, and whatever it started in its session."""
+        self.asked = self.asked or self.exit_code is None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.exit_code) and not self.asked
+
+    @property
+    def told(self) -> Told | None:
+        return read_told(self.told_path)
+
+    def patience_s(self) -> float:
+        """How long the others may go on after this failure, because they may know better."""
+        told = self.told
+        if told is not None and told.joint:
+            return _JOINT_PATIENCE_S
+        return _PEERS_PATIENCE_S if self.exit_code == PeerLostError.exit_code else 0.0
+
+
+@dataclass
+class _Stop:
+    """Signals that the supervisor received."""
+
+    signals: list[int] = field(default_factory=list)
+
+    def note(self, signum: int, _frame: FrameType | None) -> None:
+        self.signals.append(signum)
+
+
+def supervise(launch: Launch) -> int:
+    """Run all ranks to their end; returns the exit code of the whole.
+
+    0 if every rank returned 0. Otherwise that of the rank that failed first, 128 + signal if a
+    signal ended it; a rank that only lost its peer never counts where another one's own failure is
+    known. SIGINT and SIGTERM are passed on to all ranks and give 130 and 143; a second one kills
+    them at once.
+
+    Raises:
+        LaunchError: the command cannot be started.
+    """
+    store = _StoreHost(listen())
+    ranks: list[_Rank] = []
+    with tempfile.TemporaryDirectory(prefix="lightwork-") as folder, _catch_signals() as stop:
+        try:
+            for number in range(launch.ranks):
+                ranks.append(_start(launch, number, store.port, Path(folder)))
+            store.start()
+            _watch(ranks, launch.grace_s, stop)
+        finally:
+            for rank in ranks:
+                rank.kill()
+            store.close()
+        cause = _cause(ranks)
+        if stop.signals:
+            return 128 + stop.signals[0]
+        if cause is None:
+            return 0
+        _report(cause, ranks)
+        return _shell_code(cause)
+
+
+class _StoreHost:
+    """The store, created in a thread so that importing torch delays nothing."""
+
+    def __init__(self, listener: int) -> None:
+        self.port = port_of(listener)
+        self._listener = listener
+        self._kept: list[object] = []
+        self._thread = threading.Thread(target=self._host, name="store")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        if self._thread.ident is None:
+            os.close(self._listener)
+        else:
+            self._thread.join()
+        self._kept.clear()
+
+    def _host(self) -> None:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        self._kept.append(
+            TCPStore(
+                LOOPBACK,
+                self.port,
+                is_master=True,
+                wait_for_workers=False,
+                master_listen_fd=self._listener,  # TCPStore by itself listens everywhere
+            )
+        )
+
+
+def _start(launch: Launch, number: int, port: int, folder: Path) -> _Rank:
+    told = folder / f"rank{number}.told"
+    environment = {
+        "PYTHONUNBUFFERED": "1",  # or a killed rank's last lines never reach its log
+        **launch.environment,
+        "RANK": str(number),
+        "LOCAL_RANK": str(number),
+        "WORLD_SIZE": str(launch.ranks),
+        "LOCAL_WORLD_SIZE": str(launch.ranks),
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": str(port),
+        "LIGHTWORK_RUN_ID": launch.run_id,
+        "LIGHTWORK_ATTEMPT": "0",
+        "LIGHTWORK_PARENT_PID": str(os.getpid()),
+        "LIGHTWORK_TOLD": str(told),
+    }
+    log = launch.log_dir / f"rank{number}.log" if number else None
+    with contextlib.ExitStack() as files:
+        output: IO[bytes] | None = None
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            output = files.enter_context(log.open("ab"))
+        log_start = output.tell() if output is not None else 0
+        try:
+            process = subprocess.Popen(
+                launch.command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LaunchError(f"cannot start {launch.command[0]}: {error}") from error
+    return _Rank(number, process, log, log_start, told)
+
+
+def _watch(ranks: list[_Rank], grace_s: float, stop: _Stop) -> None:
+    """Until every rank has ended. Ends the others after the first failure, or when asked to."""
+    kill_at_s: float | None = None
+    while any(rank.exit_code is None for rank in ranks):
+        time.sleep(_LOOK_EVERY_S)
+        now = time.monotonic()
+        for rank in ranks:
+            rank.look(now)
+        wanted = _wanted_signal(ranks, stop, now)
+        if wanted is not None and kill_at_s is None:
+            kill_at_s = now + grace_s
+            for rank in ranks:
+                rank.send(wanted)
+        if len(stop.signals) > 1 or (kill_at_s is not None and now >= kill_at_s):
+            for rank in ranks:
+                rank.kill()
+
+
+def _wanted_signal(ranks: list[_Rank], stop: _Stop, now: float) -> int | None:
+    if stop.signals:
+        return stop.signals[0]
+    if any(rank.failed and now >= rank.ended_s + rank.patience_s() for rank in ranks):
+        return signal.SIGTERM
+    return None
+
+
+def _cause(ranks: list[_Rank]) -> _Rank | None:
+    """The failure behind all the others, as far as can be known."""
+
+    def likelihood(rank: _Rank) -> tuple[bool, float, bool]:
+        code = rank.exit_code or 0
+        return code == PeerLostError.exit_code, rank.ended_s, code > 0  # no peer sends a signal
+
+    return min((rank for rank in ranks if rank.failed), key=likelihood, default=None)
+
+
+def _shell_code(rank: _Rank) -> int:
+    code = rank.exit_code or 0
+    return code if code >= 0 else 128 - code
+
+
+def _report(cause: _Rank, ranks: list[_Rank]) -> None:
+    told = cause.told
+    if told is not None:
+        shown = [other for other in (rank.told for rank in ranks) if other and other.shown]
+        if not (told.joint and shown):
+            _say(f"rank {cause.number}: {told.message}")
+        return
+    _say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
+    lines = _tail(cause)
+    if lines:
+        _say(f"The last lines of {cause.log}:")
+        _say("\n".join(f"  {line}" for line in lines))
+
+
+def _ending(rank: _Rank) -> str:
+    code = rank.exit_code or 0
+    if code >= 0:
+        return f"ended with exit code {code}"
+    name = signal.Signals(-code).name
+    hint = " (often because memory ran out)" if name == "SIGKILL" else ""
+    return f"was ended by {name}{hint}"
+
+
+def _tail(rank: _Rank) -> list[str]:
+    """The last lines that this run wrote to the rank's log."""
+    if rank.log is None:
+        return []
+    with rank.log.open("rb") as log:
+        end = log.seek(0, os.SEEK_END)
+        log.seek(max(rank.log_start, end - _TAIL_BYTES))
+        return log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _catch_signals() -> Iterator[_Stop]:
+    stop = _Stop()
+    before = {
+        number: signal.signal(number, stop.note) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,179 @@
+"""From the plan to tensors: one prefetch thread that reads the store ahead of the training step."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lightwork.data.plan import EpochPlan, MicroBatch, Windows, assign, cut
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the data: batch ``batch`` of epoch ``epoch`` comes next."""
+
+    epoch: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One micro-batch of one share, with its tensors."""
+
+    share: int
+    index: int
+    windows: Windows
+    padded_tokens: int
+    tensors: Any
+
+
+@dataclass(frozen=True)
+class Work:
+    """What this rank does in one step, and what it needs to know of the whole batch."""
+
+    step: int
+    position: Position
+    pieces: list[Piece]
+    batch_windows: int
+    batch_weight: float
+    """The loss count of the whole batch, over all ranks: what the summed loss is divided by."""
+    real_tokens: int
+    padded_tokens: int
+
+    @property
+    def windows(self) -> list[int]:
+        """The windows of this rank."""
+        return [int(window) for piece in self.pieces for window in piece.windows]
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How every batch is formed and cut; the same on every rank."""
+
+    seed: int
+    batch_size: int
+    shares: int
+    micro_batch_tokens: int
+
+
+class Loader:
+    """The work of one rank, step after step, from any position.
+
+    ``lengths`` and ``weights`` are those of all windows. ``collate(windows, padded_tokens)`` makes
+    the tensors of a micro-batch; it runs in the prefetch thread.
+    """
+
+    def __init__(
+        self,
+        lengths: NDArray[np.integer],
+        weights: NDArray[np.floating],
+        cutting: Cutting,
+        rank: int,
+        ranks: int,
+        collate: Callable[[Windows, int], Any],
+    ) -> None:
+        self._lengths = lengths
+        self._weights = weights
+        self._cutting = cutting
+        self._hosted = assign(cutting.shares, ranks)[rank]
+        self._collate = collate
+        self.batches_per_epoch = -(-len(lengths) // cutting.batch_size)
+
+    def position(self, step: int) -> Position:
+        """The position after ``step`` updates."""
+        return Position(*divmod(step, self.batches_per_epoch))
+
+    def work(self, first_step: int, last_step: int) -> Iterator[Work]:
+        """The work of steps ``first_step`` … ``last_step``, both included, without a thread."""
+        plan, epoch = None, -1
+        for step in range(first_step, last_step + 1):
+            position = self.position(step - 1)
+            if plan is None or epoch != position.epoch:
+                epoch = position.epoch
+                plan = EpochPlan(self._cutting.seed, epoch, self._lengths, self._cutting.batch_size)
+            yield self._step(step, position, plan.batch(position.batch))
+
+    def _step(self, step: int, position: Position, windows: Windows) -> Work:
+        cutting = self._cutting
+        parts = cut(windows, self._lengths[windows], cutting.shares, cutting.micro_batch_tokens)
+        pieces = [
+            Piece(share, index, micro.windows, micro.padded_tokens, self._tensors(micro))
+            for share in self._hosted
+            for index, micro in enumerate(parts[share])
+        ]
+        return Work(
+            step=step,
+            position=position,
+            pieces=pieces,
+            batch_windows=len(windows),
+            batch_weight=float(self._weights[windows].sum(dtype=np.float64)),
+            real_tokens=sum(int(self._lengths[piece.windows].sum()) for piece in pieces),
+            padded_tokens=sum(len(piece.windows) * piece.padded_tokens for piece in pieces),
+        )
+
+    def _tensors(self, micro: MicroBatch) -> Any:
+        return self._collate(micro.windows, micro.padded_tokens)
+
+
+class _Failure:
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Prefetch(Generic[Item]):
+    """Iterate ``items`` in a thread, ``depth`` ahead; an exception there is raised here.
+
+    Use as a context manager: leaving it ends the thread.
+    """
+
+    def __init__(self, items: Iterable[Item], depth: int = 2) -> None:
+        self._items = items
+        self._queue: queue.Queue[Item | _Failure | None] = queue.Queue(depth)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lightwork-prefetch", daemon=True)
+
+    def __enter__(self) -> Prefetch[Item]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        while self._thread.is_alive():
+            self._drain()
+            self._thread.join(0.05)
+
+    def _drain(self) -> None:
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
+    def _run(self) -> None:
+        try:
+            for item in self._items:
+                self._put(item)
+                if self._closed.is_set():
+                    return
+            self._put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            self._put(_Failure(error))
+
+    def _put(self, item: Item | _Failure | None) -> None:
+        while not self._closed.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return
+
+    def __iter__(self) -> Iterator[Item]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, _Failure):
+                raise item.error
+            yield item

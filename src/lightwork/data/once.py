@@ -1,0 +1,90 @@
+"""Things that are made once and then only read: by content key, atomically, by one process."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lightwork.errors import DataError
+
+
+def content_key(**facts: Any) -> str:
+    """20 hex digits that change when any of ``facts`` (JSON-able) does."""
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], None]) -> bool:
+    """Make the file or folder ``path`` unless it is there; True when this call made it.
+
+    ``build(temporary)`` writes to a temporary place in the same folder, which becomes ``path`` by
+    a rename: a process that is killed leaves no half of it under its name. Processes that want the
+    same path wait for the one that makes it, for as long as that takes, and ``say`` so.
+    """
+    if path.exists():
+        return False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _only_one(path.with_name(path.name + ".lock"), say):
+            if path.exists():
+                return False
+            temporary = path.with_name(path.name + ".part")
+            _remove(temporary)  # left by a process that was killed: we hold the lock
+            build(temporary)
+            _flush(temporary)
+            temporary.replace(path)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path} ({error.strerror or error}); "
+            "point data.cache to a folder with room that you may write to"
+        ) from error
+    return True
+
+
+@contextmanager
+def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold an exclusive lock on the file; the system drops it when the process dies."""
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process is preparing {lock.stem}; waiting for it")
+            started_s = time.monotonic()
+            fcntl.flock(file, fcntl.LOCK_EX)
+            say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
+        yield
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Put what was written on the disk before the rename publishes it."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,115 @@
+"""Tokenised windows on disk: one file of named columns, memory-mapped, never loaded whole.
+
+The file is an ordinary safetensors file (https://huggingface.co/docs/safetensors), so other
+programs can open it: a plain column is one tensor; a ragged column ``name`` is its values end to
+end plus a tensor ``name.starts`` of rows + 1 positions. Facts about the store are JSON in the
+header. Reserved columns: ``tokens``, the length of each window, and ``weight``, its loss count.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from lightwork.errors import DataError
+
+Column = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]
+"""A plain column, or (values, starts) of a ragged one."""
+
+FORMAT = 1
+_STARTS = ".starts"
+_DTYPES = {
+    "BOOL": np.bool_,
+    "U8": np.uint8,
+    "I8": np.int8,
+    "I16": np.int16,
+    "I32": np.int32,
+    "I64": np.int64,
+    "F32": np.float32,
+    "F64": np.float64,
+}
+
+
+def write_store(path: Path, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> None:
+    """Write ``columns`` to ``path``; make it appear whole with :func:`data.once.build_once`."""
+    tensors: dict[str, NDArray[Any]] = {}
+    for name, column in columns.items():
+        if isinstance(column, tuple):
+            tensors[name], tensors[name + _STARTS] = column
+        else:
+            tensors[name] = column
+    header = {"format": str(FORMAT), "facts": json.dumps(facts, ensure_ascii=False)}
+    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, header)
+
+
+class Store:
+    """Read access to a store file; cheap to open, safe to share between threads.
+
+    Raises DataError when the file is not a whole store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            header, body = _read_header(self._map)
+            facts = header.pop("__metadata__")
+            if facts["format"] != str(FORMAT):
+                raise ValueError(f"store format {facts['format']}, expected {FORMAT}")
+            self._columns = {name: self._view(entry, body) for name, entry in header.items()}
+            self.facts: dict[str, Any] = json.loads(facts["facts"])
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"{path} is not a whole store of tokenised windows ({error}); "
+                "delete it and it will be made again"
+            ) from error
+
+    def _view(self, entry: dict[str, Any], body: int) -> NDArray[Any]:
+        start, stop = entry["data_offsets"]
+        if body + stop > len(self._map):
+            raise ValueError(f"the file ends at byte {len(self._map)}, needs {body + stop}")
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+        flat = np.frombuffer(self._map, dtype, (stop - start) // dtype.itemsize, body + start)
+        return flat.reshape(entry["shape"])
+
+    def __len__(self) -> int:
+        """The number of windows."""
+        return len(self._columns["tokens"])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    def column(self, name: str) -> NDArray[Any]:
+        """All values of a column; of a ragged one, end to end."""
+        return self._columns[name]
+
+    def starts(self, name: str) -> NDArray[np.int64]:
+        """Where each row of a ragged column starts, and where the last one ends."""
+        return self._columns[name + _STARTS]
+
+    def row(self, name: str, index: int) -> NDArray[Any]:
+        """One row of a ragged column, without copying."""
+        starts = self._columns[name + _STARTS]
+        row: NDArray[Any] = self._columns[name][starts[index] : starts[index + 1]]
+        return row
+
+    def text(self, name: str, index: int) -> str:
+        """One row of a ragged ``uint8`` column, decoded as UTF-8."""
+        return self.row(name, index).tobytes().decode("utf-8")
+
+
+def _read_header(data: mmap.mmap) -> tuple[dict[str, Any], int]:
+    """The header of a safetensors file and the byte where its tensors begin."""
+    size = int.from_bytes(data[:8], "little")
+    if not 2 <= size <= len(data) - 8:
+        raise ValueError("the header is cut off")
+    header: dict[str, Any] = json.loads(data[8 : 8 + size])
+    return header, 8 + size

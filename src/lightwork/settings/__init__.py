@@ -1,0 +1,36 @@
+"""Settings of a run: YAML and ``section.key=value`` to frozen values, and the folder of the run."""
+
+from lightwork.settings.identity import differences, identity, identity_hash
+from lightwork.settings.loading import load_settings
+from lightwork.settings.paths import check_files, check_paths, folder_reason, named
+from lightwork.settings.run_folder import (
+    RunRecord,
+    check_run,
+    locate,
+    open_run,
+    read_run,
+    run_folder,
+    write_run,
+)
+from lightwork.settings.schema import Settings
+from lightwork.settings.writing import to_yaml
+
+__all__ = [
+    "RunRecord",
+    "Settings",
+    "check_files",
+    "check_paths",
+    "check_run",
+    "differences",
+    "folder_reason",
+    "identity",
+    "identity_hash",
+    "load_settings",
+    "locate",
+    "named",
+    "open_run",
+    "read_run",
+    "run_folder",
+    "to_yaml",
+    "write_run",
+]

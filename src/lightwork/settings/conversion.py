@@ -1,0 +1,101 @@
+"""From the text of a setting to its value, where pydantic's own reading is too lenient or strict.
+
+Each function takes text, or a value that already has its type, and raises ``ValueError`` with a
+remark for people. Fractions and switches are left to pydantic.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationInfo
+
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9_]*[0-9]")
+_WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?", re.ASCII)
+_SIZE = re.compile(r"([0-9.]+)\s*([kmg]?i?b)", re.ASCII | re.IGNORECASE)
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20}
+_UNITS["gib"] = 1 << 30
+
+
+def number(value: Any) -> Any:
+    """Refuses ``012``, which some readers of YAML take for ten; pydantic reads all else."""
+    if isinstance(value, str) and _LEADING_ZERO.fullmatch(value.strip()):
+        meant = value.replace("_", "").strip().lstrip("+-0") or "0"
+        raise ValueError(f"a leading zero could mean a base of eight; write {meant}")
+    return value
+
+
+def whole(value: Any) -> Any:
+    """``384``, ``1_000``, ``384.0``, ``1e3`` are whole numbers; ``384.5`` and ``012`` are not."""
+    if not isinstance(value, str):
+        return value
+    text = number(value).strip()
+    if not _WHOLE.fullmatch(text):
+        raise ValueError("")
+    exact = Decimal(text.replace("_", ""))
+    if exact != exact.to_integral_value():
+        raise ValueError("")
+    return int(exact)
+
+
+def size_bytes(value: Any) -> Any:
+    """Bytes as a whole number, or with a unit: ``8MiB`` is 8 x 2^20, ``25MB`` is 25 x 10^6."""
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return whole(value)
+    try:
+        amount = Decimal(match[1]) * _UNITS[match[2].lower()]
+    except (InvalidOperation, KeyError):
+        raise ValueError("") from None
+    if amount != amount.to_integral_value():
+        raise ValueError("it is not a whole number of bytes")
+    return int(amount)
+
+
+def one_or_list(value: Any) -> Any:
+    """A single value stands for a list of one."""
+    return (value,) if isinstance(value, (str, Path)) else value
+
+
+def located(value: Any, info: ValidationInfo | None) -> Any:
+    """An absolute path. Relative ones are looked for in the current folder, then beside the
+    settings file, whose folder is ``info.context["folder"]``.
+
+    What was written is noted in ``info.context["given"]``.
+    """
+    if not isinstance(value, (str, Path)):
+        return value
+    if not str(value).strip():
+        raise ValueError("the path is empty")
+    context: dict[str, Any] = (info.context if info else None) or {}
+    path = absolute(Path(value), context.get("folder"))
+    context.get("given", {})[str(path)] = str(value)
+    return path
+
+
+def absolute(path: Path, folder: Path | None) -> Path:
+    """``path`` from the current folder, or from ``folder`` if only that has it; ``~`` expanded."""
+    try:
+        path = path.expanduser()
+    except RuntimeError:
+        raise ValueError("there is no such user's home folder") from None
+    here = Path.cwd() / path
+    if folder is not None and not exists(here) and exists(folder / path):
+        here = folder / path
+    return _without_dots(here)
+
+
+def exists(path: Path) -> bool:
+    """Whether ``path`` is there; one that cannot be looked up, being too long, is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _without_dots(path: Path) -> Path:
+    """Links keep their names, so messages name what people see."""
+    return path.resolve() if ".." in path.parts else path

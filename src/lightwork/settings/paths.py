@@ -1,0 +1,123 @@
+"""Paths in the settings: where they lead, and what is wrong with them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from lightwork.errors import SettingsError
+from lightwork.settings.conversion import absolute, exists, located
+from lightwork.settings.schema import Settings
+
+PACKAGE = "package:"
+SCRATCH = "scratch"
+
+
+def resolve_source(source: str, folder: Path | None) -> str:
+    """``model.source`` with an absolute path where it is a folder; hub names stay as they are."""
+    if source == SCRATCH or source.startswith(PACKAGE):
+        return source
+    try:
+        path = absolute(Path(source), folder)
+    except ValueError as error:
+        raise SettingsError(f"model.source: {source}: {error}") from None
+    looks_local = source.startswith(("/", "./", "../", "~")) or source in (".", "..")
+    return str(path) if looks_local or exists(path) else source
+
+
+def check_paths(settings: Settings) -> None:
+    """Raise one SettingsError that names every path of ``settings`` that cannot work.
+
+    Each line has the setting, the path as given, as an absolute path, and the reason. The cache
+    folder is made where it is missing, since only that shows whether it can be made.
+    """
+    files = [("data.train", path) for path in settings.data.train]
+    if settings.data.dev is not None:
+        files.append(("data.dev", settings.data.dev))
+    checks = [(key, path, _file_reason(path)) for key, path in files]
+    checks.append(("data.cache", settings.data.cache, folder_reason(settings.data.cache)))
+    wrong = [
+        f"{key}: {named(settings.as_given(path), path)} {reason}"
+        for key, path, reason in checks
+        if reason
+    ]
+    wrong += _source_complaint(settings)
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+
+
+def check_files(key: str, given: Sequence[str]) -> list[Path]:
+    """The absolute paths of files that can be read; otherwise SettingsError naming ``key``."""
+    paths, wrong = [], []
+    for text in given:
+        try:
+            path = located(text, None)
+        except ValueError as error:
+            wrong.append(f"{key}: {text}: {error}" if text else f"{key}: {error}")
+            continue
+        reason = _file_reason(path)
+        if reason:
+            wrong.append(f"{key}: {named(text, path)} {reason}")
+        paths.append(path)
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return paths
+
+
+def named(given: str, path: Path) -> str:
+    """A path as given, with its absolute form where that differs."""
+    return given if given == str(path) else f"{given} ({path})"
+
+
+def folder_reason(path: Path) -> str:
+    """Why ``path`` cannot become a folder that is written to; empty where it can."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return "is a file, not a folder"
+    except NotADirectoryError:
+        return "lies inside a file, not a folder"
+    except OSError as error:
+        return f"cannot be made: {error.strerror}"
+    return "" if os.access(path, os.W_OK | os.X_OK) else "is not writable"
+
+
+def _file_reason(path: Path) -> str:
+    try:
+        if not path.exists():
+            return "does not exist"
+        if path.is_dir():
+            return "is a folder, not a file"
+        if path.is_file() and path.stat().st_size == 0:
+            return "is empty"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if os.access(path, os.R_OK) else "is not readable"
+
+
+def _source_complaint(settings: Settings) -> list[str]:
+    source = settings.model.source
+    if source.startswith(PACKAGE):
+        reason = _package_reason(source.removeprefix(PACKAGE))
+        return [f"model.source: {source}: {reason}"] if reason else []
+    if not Path(source).is_absolute():
+        return []
+    path = Path(source)
+    label = f"model.source: {named(settings.as_given(source), path)}"
+    if not exists(path):
+        return [f"{label} does not exist"]
+    if not path.is_dir():
+        return [f"{label} is a file; give the folder of a model"]
+    return [] if (path / "config.json").is_file() else [f"{label} has no config.json inside"]
+
+
+def _package_reason(name: str) -> str:
+    """Why ``NAME/folder`` leads to no model; looks for the package without importing it."""
+    package, _, inside = name.partition("/")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations:
+        return f"the package {package or '(no name)'} is not installed"
+    folder = Path(spec.submodule_search_locations[0]) / inside
+    return "" if (folder / "config.json").is_file() else f"{folder} has no config.json inside"

@@ -1,0 +1,146 @@
+"""The folder of a run: which one belongs to these settings, and what it says of itself.
+
+``run.json`` holds ``{"format": 1, "run_id": hex, "identity": {...}, "shares": int | null,
+"attempts": int}`` and is replaced whole, never changed in place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightwork.errors import RunError
+from lightwork.settings.identity import differences, identity, identity_hash
+from lightwork.settings.paths import folder_reason, named
+from lightwork.settings.schema import Settings
+from lightwork.settings.writing import to_yaml
+
+FORMAT = 1
+RECORD = "run.json"
+SETTINGS = "settings.yaml"
+LOGS = "logs"
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What ``run.json`` holds."""
+
+    identity: dict[str, Any]
+    shares: int | None = None
+    """What ``train.shares: auto`` came to at the first start; null before it."""
+    attempts: int = 0
+    run_id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+def locate(given: Path) -> tuple[Path, Path | None]:
+    """The settings file meant by ``given``, and the run folder where it lies in one.
+
+    ``given`` is a settings file, a run folder, or the ``settings.yaml`` in a run folder.
+    """
+    path = given.expanduser()
+    if path.is_dir() and (path / RECORD).is_file():
+        return path / SETTINGS, path
+    inside = path.name == SETTINGS and (path.parent / RECORD).is_file()
+    return given, path.parent if inside else None
+
+
+def run_folder(settings: Settings, name: str, given: Path | None) -> Path:
+    """``given``, or ``runs/<name>-<short hash of the identity>``; nothing is made or checked."""
+    if given is not None:
+        return given.expanduser()
+    return RUNS / f"{name}-{identity_hash(identity(settings))}"
+
+
+def check_run(folder: Path, values: dict[str, Any]) -> RunRecord | None:
+    """The record of the run in ``folder``; None where a new run may begin there.
+
+    Raises RunError where the folder holds a run of another identity or something else, is a file,
+    or cannot be written.
+    """
+    label = f"the run folder {named(str(folder), folder.absolute())}"
+    known = folder.is_dir()
+    reason = folder_reason(folder)
+    if reason:
+        raise RunError(f"{label} {reason}; choose another with --run")
+    if not (folder / RECORD).is_file():
+        if known and not all(_left_by_a_start(path.name) for path in folder.iterdir()):
+            raise RunError(
+                f"{label} holds files but no {RECORD}, so it is no run and is left alone; choose "
+                "another with --run"
+            )
+        return None
+    record = read_run(folder)
+    changes = differences(record.identity, values)
+    if changes:
+        listed = "\n".join(f"  {line}" for line in changes)
+        raise RunError(
+            f"{label} belongs to a run with other settings:\n{listed}\n"
+            "choose another folder with --run, or continue that run with the settings it was "
+            f"started with: lightwork train {folder}"
+        )
+    return record
+
+
+def _left_by_a_start(name: str) -> bool:
+    """What a start that died before it wrote the record, or other ranks, may have put there."""
+    return name in (".lock", LOGS) or name.startswith((RECORD, SETTINGS))
+
+
+def open_run(folder: Path, settings: Settings) -> RunRecord:
+    """The record of the run in ``folder``, begun there if there is none; see :func:`check_run`.
+
+    The settings are written beside it, so that the folder alone starts the same run again.
+    """
+    values = identity(settings)
+    record = check_run(folder, values)
+    if record is None:
+        record = RunRecord(values)
+        write_run(folder, record)
+    _replace(folder / SETTINGS, to_yaml(settings))
+    return record
+
+
+def read_run(folder: Path) -> RunRecord:
+    """The record in ``folder``; RunError where there is none that can be understood."""
+    path = folder / RECORD
+    try:
+        values = json.loads(path.read_bytes())
+        written = values.pop("format")
+        if written != FORMAT:
+            raise RunError(f"{path} has format {written}; this version of lightwork reads {FORMAT}")
+        return RunRecord(**values)
+    except (FileNotFoundError, NotADirectoryError):
+        reason = f"holds no run: it has no {RECORD}" if folder.is_dir() else "is not a folder"
+        raise RunError(
+            f"the run folder {named(str(folder), folder.absolute())} "
+            f"{reason if folder.exists() else 'does not exist'}"
+        ) from None
+    except OSError as error:
+        raise RunError(f"{path.absolute()} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise RunError(f"{path.absolute()} is damaged: it is not the record of a run") from None
+
+
+def write_run(folder: Path, record: RunRecord) -> None:
+    """Replace ``run.json``, so that a reader sees the old or the new one whole."""
+    _replace(folder / RECORD, json.dumps({"format": FORMAT, **asdict(record)}, indent=1) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write ``text`` beside ``path``, then move it there in one step."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except OSError as error:
+        raise RunError(f"{path.absolute()} cannot be written: {error.strerror}") from None

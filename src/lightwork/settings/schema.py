@@ -1,0 +1,205 @@
+"""Every setting: its section, type, range, default, kind and one line of help.
+
+The kind says what a change of the setting touches:
+
+* ``identity``: what is learned; another value is another run,
+* ``machine``: where and how fast it is learned; a run may continue with another value,
+* ``reporting``: what is measured and written down on the way.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from lightwork.settings.conversion import located, number, one_or_list, size_bytes, whole
+
+REQUIRED: Any = ...
+SPECIAL_TOKENS = 3
+"""Tokens of a window that are neither question nor context, as BERT lays it out."""
+
+# Limits stand before the conversion: then they are checked after it, and stand in the JSON schema.
+Whole = Annotated[int, BeforeValidator(whole)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
+Size = Annotated[int, BeforeValidator(size_bytes)]
+Location = Annotated[Path, BeforeValidator(located)]
+Locations = Annotated[tuple[Location, ...], BeforeValidator(one_or_list)]
+Text = Annotated[str, Field(min_length=1)]
+AtLeastOne = Annotated[int, Field(ge=1), BeforeValidator(whole)]
+Shares = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
+Threads = Annotated[int, Field(ge=1, le=1024), BeforeValidator(whole)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(number)]
+Decay = Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)]
+Dropout = Annotated[float, Field(ge=0, le=0.9), BeforeValidator(number)]
+
+
+def identity(default: Any, text: str, **limits: Any) -> Any:
+    """A setting that changes what is learned."""
+    return Field(default, description=text, json_schema_extra={"kind": "identity"}, **limits)
+
+
+def machine(default: Any, text: str, **limits: Any) -> Any:
+    """A setting that only changes where, how fast and how safely it is learned."""
+    return Field(default, description=text, json_schema_extra={"kind": "machine"}, **limits)
+
+
+def reporting(default: Any, text: str, **limits: Any) -> Any:
+    """A setting that only changes what is measured and written down."""
+    return Field(default, description=text, json_schema_extra={"kind": "reporting"}, **limits)
+
+
+class Section(BaseModel):
+    """A group of settings; unknown names are errors and values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class DataSettings(Section):
+    """What is read, and how it is cut into windows."""
+
+    train: Locations = identity(
+        REQUIRED, "Training questions: one file or a list of files", min_length=1
+    )
+    dev: Location | None = reporting(None, "Held-out questions that are scored during training")
+    max_length: Whole = identity(384, "Tokens of a window, all included", ge=16, le=8192)
+    stride: Whole = identity(128, "Context tokens that neighbouring windows share", ge=0)
+    max_question_length: Whole = identity(64, "Tokens after which a question is cut", ge=1)
+    limit: AtLeastOne | None = identity(None, "Use only the first so many training questions")
+    cache: Location = machine("~/.cache/lightwork", "Folder of the tokenised stores")
+
+    @model_validator(mode="after")
+    def _window_has_room(self) -> DataSettings:
+        room = self.max_length - self.max_question_length - SPECIAL_TOKENS
+        if self.stride >= room:
+            raise ValueError(
+                f"data.stride is {self.stride}, but must be below {room}: data.max_length "
+                f"{self.max_length} less data.max_question_length {self.max_question_length} and "
+                f"{SPECIAL_TOKENS} special tokens; otherwise no window moves forward"
+            )
+        return self
+
+
+class ModelSettings(Section):
+    """Which model learns."""
+
+    source: Text = identity(
+        REQUIRED, "A hub name, a folder, package:NAME/folder of an installed package, or scratch"
+    )
+    dropout: Dropout | None = identity(
+        None, "Dropout probability; null: as in the model's own config"
+    )
+    scratch_layers: Whole = identity(2, "Layers of a scratch model", ge=1, le=96)
+    scratch_width: Whole = identity(128, "Width of a scratch model", ge=8, le=16384)
+    scratch_heads: Whole = identity(2, "Attention heads of a scratch model", ge=1, le=256)
+    scratch_vocabulary: Whole = identity(
+        8000, "Word pieces of a scratch model's tokenizer", ge=100, le=1_000_000
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> ModelSettings:
+        if self.scratch_width % self.scratch_heads:
+            raise ValueError(
+                f"model.scratch_width {self.scratch_width} cannot be divided among "
+                f"model.scratch_heads {self.scratch_heads}: it must be a multiple of it"
+            )
+        return self
+
+
+class TrainSettings(Section):
+    """How the model learns."""
+
+    batch_size: Whole = identity(32, "Windows behind one update, over all ranks", ge=1, le=1 << 20)
+    shares: Literal["auto"] | Shares = identity(
+        "auto", "Fixed parts of every batch; auto: as many as there are ranks at the first start"
+    )
+    micro_batch_tokens: Whole = machine(
+        8192, "Padded tokens of one forward and backward; less needs less memory", ge=16
+    )
+    epochs: Whole = identity(2, "Passes over the training windows", ge=1)
+    max_steps: AtLeastOne | None = identity(None, "Stop after so many updates; null: epochs decide")
+    learning_rate: Number = identity(3e-5, "Highest learning rate", gt=0, le=1)
+    schedule: Literal["linear", "cosine", "constant"] = identity(
+        "linear", "Course of the learning rate after the warm-up"
+    )
+    warmup_ratio: Number = identity(0.06, "Part of all steps in which the rate rises", ge=0, le=1)
+    weight_decay: Number = identity(0.01, "Weight decay; biases and norms have none", ge=0, le=1)
+    adam_beta1: Decay = identity(0.9, "Decay of AdamW's mean of gradients")
+    adam_beta2: Decay = identity(0.999, "Decay of AdamW's mean of squared gradients")
+    adam_epsilon: Number = identity(1e-8, "Added to AdamW's denominator", gt=0, le=1)
+    max_grad_norm: Positive | None = identity(
+        1.0, "Gradients of a larger global norm are scaled down to it; null: never"
+    )
+    seed: Whole = identity(42, "Start of every random number", ge=0, le=(1 << 32) - 1)
+    evaluate_every_steps: AtLeastOne | None = reporting(
+        None, "Score data.dev every so many steps; null: after every epoch"
+    )
+    log_every_steps: Whole = reporting(10, "Steps between two lines of progress", ge=1)
+
+
+class EvaluateSettings(Section):
+    """How answers are found and scored."""
+
+    batch_tokens: Whole = machine(8192, "Padded tokens of one forward", ge=16)
+    n_best: Whole = reporting(20, "Answers that are kept for every question", ge=1, le=1000)
+    max_answer_tokens: Whole = reporting(30, "Tokens of the longest answer", ge=1, le=8192)
+
+
+class SyncSettings(Section):
+    """How the gradients of all ranks become one."""
+
+    strategy: Literal["all_reduce", "ddp"] = machine("all_reduce", "How gradients are summed")
+    bucket_bytes: Size = machine(
+        8 << 20, "Gradients that travel as one message; 8MiB and 25MB are understood", ge=1024
+    )
+    timeout_s: Positive = machine(600.0, "Seconds without an answer after which a peer is lost")
+
+
+class CheckpointSettings(Section):
+    """When the state of a run is saved."""
+
+    every_minutes: Positive | None = machine(
+        30.0, "Minutes between two checkpoints; null: none by the clock"
+    )
+    every_steps: AtLeastOne | None = machine(
+        None, "Steps between two checkpoints; null: none by the count"
+    )
+    keep: Whole = machine(3, "Newest checkpoints that are kept, besides the best one", ge=1)
+
+
+class LaunchSettings(Section):
+    """How the processes are started."""
+
+    device: Literal["auto", "cpu", "cuda"] = machine("auto", "Where to compute; auto: cuda if any")
+    threads: Literal["auto"] | Threads = machine(
+        "auto", "Compute threads of a rank; auto: the cores divided by this machine's ranks"
+    )
+    grace_s: Number = machine(5.0, "Seconds that ranks get to end before they are killed", ge=0)
+
+
+class Settings(Section):
+    """All settings of one run, with absolute paths."""
+
+    data: DataSettings
+    model: ModelSettings
+    train: TrainSettings = TrainSettings()
+    evaluate: EvaluateSettings = EvaluateSettings()
+    sync: SyncSettings = SyncSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    launch: LaunchSettings = LaunchSettings()
+
+    _given: dict[str, str] = PrivateAttr(default_factory=dict)
+    """Paths as they were written, by their absolute form; for messages only."""
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values; how a path was written does not matter."""
+        return isinstance(other, Settings) and self.model_dump() == other.model_dump()
+
+    def __hash__(self) -> int:
+        """Equal settings have equal hashes."""
+        return hash(self.model_dump_json())
+
+    def as_given(self, path: Path | str) -> str:
+        """``path`` as it was written in the settings file or on the command line."""
+        return self._given.get(str(path), str(path))

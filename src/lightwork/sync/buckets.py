@@ -1,0 +1,189 @@
+"""Gradients in flat buckets that travel while backward still runs.
+
+The idea is that of PyTorch's DistributedDataParallel (Li et al.: "PyTorch Distributed: Experiences
+on Accelerating Data Parallel Training", VLDB 2020): parameters are grouped in the order in which
+their gradients become ready, and a bucket is sent as soon as its last gradient is there. Here the
+buckets also own zeroing, the gradients come out as sums, and what takes part is agreed by all ranks
+instead of searched for in every step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+
+from lightwork.sync.contract import Settled, SyncResult
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from lightwork.comm.group import Group, Pending
+    from lightwork.sync.contract import Strategy
+
+
+class Bucket:
+    """Some parameters of one dtype and device whose gradients are views of one flat tensor."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self.parameters = list(parameters)
+        first = self.parameters[0]
+        total = sum(parameter.numel() for parameter in self.parameters)
+        self.flat = torch.zeros(total, dtype=first.dtype, device=first.device)
+        pieces = self.flat.split([parameter.numel() for parameter in self.parameters])
+        self.views = [p.view_as(q) for p, q in zip(pieces, self.parameters, strict=True)]
+        self.missing = 0
+
+    def zero(self) -> None:
+        """Zero the gradients and put the views back in place.
+
+        ``zero_grad()`` sets ``grad`` to None, after which backward would make new tensors and this
+        bucket would send old ones.
+        """
+        self.flat.zero_()
+        for parameter, view in zip(self.parameters, self.views, strict=True):
+            parameter.grad = view
+        self.missing = len(self.parameters)
+
+
+class GradientBuckets:
+    """A GradientSync that sums buckets with a Strategy, overlapping with backward.
+
+    Buckets are sent in one fixed order on every rank, whatever becomes ready first on this one, so
+    the ranks' messages always match; ``finish`` sends the rest, also after a failure and on a rank
+    without windows (its zeros are right). After the first step the ranks agree on the parameters
+    that got a gradient anywhere and on the order in which rank 0 saw them. One that turns up later
+    makes all ranks settle again and repeat that step.
+    """
+
+    needs_backward = False
+    can_discard = True
+    scale = 1.0
+
+    def __init__(self, strategy: Strategy, bucket_bytes: int) -> None:
+        self.name = strategy.name
+        self.buckets: list[Bucket] = []
+        self._strategy = strategy
+        self._bucket_bytes = bucket_bytes
+        self._names: list[str] = []
+        self._parameters: list[Tensor] = []
+        self._bucket_of: dict[int, Bucket] = {}  # by number of the parameter
+        self._ready: dict[int, None] = {}  # numbers with a gradient this step, in order
+        self._known = False
+        self._armed = False
+        self._measure = False
+        self._sent = 0
+        self._pending: list[Pending] = []
+        self._squares: list[Tensor] = []
+
+    def attach(self, model: nn.Module) -> nn.Module:
+        """Register for every trainable parameter; a tied one counts once."""
+        for number, (name, parameter) in enumerate(
+            (n, p) for n, p in model.named_parameters() if p.requires_grad
+        ):
+            self._names.append(name)
+            self._parameters.append(parameter)
+            parameter.register_post_accumulate_grad_hook(
+                lambda _, number=number: self._gradient_ready(number)
+            )
+        # Until the real order is known: backward reaches the last layers first.
+        self._form_buckets(list(reversed(range(len(self._parameters)))))
+        return model
+
+    def _form_buckets(self, order: list[int]) -> None:
+        self.buckets, self._bucket_of = [], {}
+        for numbers in self._grouped(order):
+            bucket = Bucket([self._parameters[number] for number in numbers])
+            self.buckets.append(bucket)
+            self._bucket_of.update(dict.fromkeys(numbers, bucket))
+
+    def _grouped(self, order: list[int]) -> Iterator[list[int]]:
+        """Runs of ``order`` of one kind that fill a bucket; a larger parameter stands alone."""
+        run: list[int] = []
+        run_bytes, kind = 0, None
+        for number in order:
+            parameter = self._parameters[number]
+            if run and (
+                (parameter.dtype, parameter.device) != kind
+                or run_bytes + parameter.nbytes > self._bucket_bytes
+            ):
+                yield run
+                run, run_bytes = [], 0
+            kind = (parameter.dtype, parameter.device)
+            run.append(number)
+            run_bytes += parameter.nbytes
+        if run:
+            yield run
+
+    def begin(self, measure: bool) -> None:
+        """Zero all gradients; the ones that take no part stay None."""
+        for bucket in self.buckets:
+            bucket.zero()
+        for number, parameter in enumerate(self._parameters):
+            if number not in self._bucket_of:
+                parameter.grad = None
+        self._measure, self._sent = measure, 0
+        self._pending, self._squares = [], []
+        self._ready = {}
+
+    @contextmanager
+    def micro_batch(self, last: bool) -> Iterator[None]:
+        """Only in the last micro-batch of this rank do gradients become final."""
+        self._armed = last
+        try:
+            yield
+        finally:
+            self._armed = False
+
+    def _gradient_ready(self, number: int) -> None:
+        self._ready.setdefault(number)
+        bucket = self._bucket_of.get(number)
+        if bucket is None or not self._armed:
+            return
+        bucket.missing -= 1
+        while self._sent < len(self.buckets) and self.buckets[self._sent].missing <= 0:
+            self._send_next()
+
+    def _send_next(self) -> None:
+        bucket = self.buckets[self._sent]
+        self._sent += 1
+        if self._measure:
+            self._squares.append(torch.linalg.vector_norm(bucket.flat, dtype=torch.float64) ** 2)
+        self._pending.append(self._strategy.start(bucket.flat))
+
+    def finish(self) -> SyncResult:
+        """Send the remaining buckets and wait for all."""
+        started_s = time.perf_counter()
+        while self._sent < len(self.buckets):
+            self._send_next()
+        transfers = [pending.wait() for pending in self._pending]
+        exposed_s = time.perf_counter() - started_s
+        norm = float(torch.stack(self._squares).sum().sqrt()) if self._squares else None
+        return SyncResult(
+            exposed_s=exposed_s,
+            sent_bytes=sum(transfer.sent_bytes for transfer in transfers),
+            messages=len(transfers),
+            own_norm=norm,
+        )
+
+    def unsettled(self) -> bool:
+        """After the first step, and when a parameter outside the buckets got a gradient."""
+        return not self._known or any(number not in self._bucket_of for number in self._ready)
+
+    def settle(self, group: Group) -> Settled:
+        """Form the buckets anew from what all ranks saw, in the order of the lowest rank."""
+        seen = group.gather_json(list(self._ready))
+        order = list(dict.fromkeys(number for ready in seen for number in ready))
+        before = set(self._bucket_of)
+        if self._known:  # what took part once goes on taking part
+            order = list(dict.fromkeys([*self._bucket_of, *order]))
+        repeat = not set(order) <= before
+        self._known = True
+        self._form_buckets(order)
+        unused = [number for number in range(len(self._parameters)) if number not in order]
+        for number in unused:
+            self._parameters[number].grad = None
+        return Settled(tuple(self._names[number] for number in unused), repeat)

@@ -1,0 +1,86 @@
+"""How many gradients become one: the seams between a training step and the wire."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from lightwork.comm.group import Group, Pending
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What one step's synchronisation did on this rank."""
+
+    exposed_s: float
+    """Seconds this rank stood still for messages after its backward had ended."""
+    sent_bytes: int
+    """Bytes of gradients handed to the group."""
+    messages: int
+    own_norm: float | None
+    """Norm of this rank's own gradient before it was summed; None when not measured."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What all ranks agreed on about which parameters take part."""
+
+    unused: tuple[str, ...]
+    """Parameters without a gradient on every rank; they keep ``grad`` None and are not sent."""
+    repeat: bool
+    """Whether this step's gradients are incomplete, and the step has to be done again."""
+
+
+class Strategy(Protocol):
+    """How one flat bucket is summed over the ranks; used by the bucketed GradientSync."""
+
+    name: str
+
+    def start(self, flat: Tensor) -> Pending:
+        """Begin to replace ``flat`` (one dimension) by its sum over all ranks, in place."""
+        ...
+
+
+class GradientSync(Protocol):
+    """Sums the gradients of all ranks during and after backward. One per training run.
+
+    A step is ``begin``, then for every micro-batch a forward and backward inside ``micro_batch``,
+    then ``finish``; when any rank is ``unsettled``, all call ``settle``. ``finish`` also ends a
+    step whose backward failed, so that no other rank is left waiting.
+    """
+
+    name: str
+    needs_backward: bool
+    """Whether a rank without windows still has to run a backward of weight zero."""
+    can_discard: bool
+    """Whether ``finish`` can end a step whose backward did not run on this rank."""
+    scale: float
+    """What the loss is multiplied by so that the gradients come out as plain sums."""
+
+    def attach(self, model: nn.Module) -> nn.Module:
+        """Take charge of the gradients of ``model``; returns the module to call in training."""
+        ...
+
+    def begin(self, measure: bool) -> None:
+        """Before a step: gradients become zero; ``measure`` asks for this rank's own norm."""
+        ...
+
+    def micro_batch(self, last: bool) -> AbstractContextManager[None]:
+        """Around forward and backward of a micro-batch; in the ``last``, messages may travel."""
+        ...
+
+    def finish(self) -> SyncResult:
+        """Send what is left and wait until every gradient is the sum over all ranks."""
+        ...
+
+    def unsettled(self) -> bool:
+        """Whether this rank has news about which parameters take part."""
+        ...
+
+    def settle(self, group: Group) -> Settled:
+        """Agree among all ranks on the parameters that take part from the next step on."""
+        ...

@@ -1,0 +1,89 @@
+"""PyTorch's own DistributedDataParallel behind the same seam: a second opinion and a yardstick.
+
+It divides the summed gradients by the number of ranks, so it is given that many times the loss. It
+cannot end a step that failed on one rank before its backward: the others then wait for a message
+that never comes, until the process that failed has ended and broken the connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from torch.nn.parallel import DistributedDataParallel
+
+from lightwork.errors import StepError
+from lightwork.sync.contract import Settled, SyncResult
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lightwork.comm.group import Group
+
+
+class DdpSync:
+    """A GradientSync made of ``torch.nn.parallel.DistributedDataParallel``, bucket views on."""
+
+    name = "ddp"
+    needs_backward = True
+
+    def __init__(self, group: Group, bucket_bytes: int) -> None:
+        self.scale = float(group.size)
+        self.can_discard = group.size == 1
+        self._group = group
+        self._bucket_bytes = bucket_bytes
+        self._model: nn.Module | None = None
+        self._parameters: dict[str, nn.Parameter] = {}
+        self._bytes = 0
+
+    def attach(self, model: nn.Module) -> nn.Module:
+        """Wrap the model; alone there is nothing to wrap."""
+        self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        self._bytes = sum(parameter.nbytes for parameter in self._parameters.values())
+        if self._group.process_group is not None:
+            model = DistributedDataParallel(
+                model,
+                process_group=self._group.process_group,
+                bucket_cap_mb=self._bucket_bytes / 2**20,
+                gradient_as_bucket_view=True,
+                broadcast_buffers=False,
+            )
+        self._model = model
+        return model
+
+    def begin(self, measure: bool) -> None:  # noqa: ARG002 - the wrapper hides its own gradients
+        """Zero all gradients. This rank's own norm is not measurable here."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    @contextmanager
+    def micro_batch(self, last: bool) -> Iterator[None]:
+        """Messages travel in the backward of the last micro-batch only."""
+        if last or not isinstance(self._model, DistributedDataParallel):
+            yield
+        else:
+            with self._model.no_sync():
+                yield
+
+    def finish(self) -> SyncResult:
+        """The wrapper has waited inside backward; how long it stood still is not known."""
+        started_s = time.perf_counter()
+        unused = [name for name, p in self._parameters.items() if p.grad is None]
+        if unused:
+            raise StepError(
+                "sync.strategy ddp cannot train a model of which some parameters get no gradient: "
+                f"{', '.join(unused[:5])}{' …' if len(unused) > 5 else ''}. "
+                "Use sync.strategy all_reduce, which leaves them out."
+            )
+        sent_bytes = self._bytes if self._group.size > 1 else 0
+        return SyncResult(time.perf_counter() - started_s, sent_bytes, 0, None)
+
+    def unsettled(self) -> bool:
+        """Never: every parameter takes part."""
+        return False
+
+    def settle(self, group: Group) -> Settled:  # noqa: ARG002 - nothing to agree on
+        """Every parameter takes part."""
+        return Settled((), repeat=False)

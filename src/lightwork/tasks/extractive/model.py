@@ -1,0 +1,159 @@
+"""Models that point at the first and the last token of an answer."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from transformers import AutoConfig, AutoModelForQuestionAnswering, BertConfig
+
+from lightwork.errors import SettingsError
+from lightwork.tasks.extractive.pretrained import SCRATCH, from_library, resolve_source
+from lightwork.tasks.extractive.tokenizer import load_tokenizer, train_tokenizer
+
+__all__ = [
+    "ScratchShape",
+    "build_model",
+    "check_length",
+    "load_tokenizer",
+    "longest_input",
+    "resolve_source",
+    "train_tokenizer",
+]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScratchShape:
+    """The small BERT that ``scratch`` stands for."""
+
+    layers: int = 2
+    hidden: int = 128
+    heads: int = 2
+    intermediate: int = 512
+    positions: int = 512
+
+
+def build_model(
+    source: str,
+    *,
+    dropout: float | None,
+    weights: bool,
+    scratch: ScratchShape,
+    vocabulary: int,
+) -> nn.Module:
+    """A float32 ``AutoModelForQuestionAnswering`` for ``source``.
+
+    ``dropout`` replaces every dropout probability of the configuration. Without ``weights`` the
+    model is made from the configuration alone, for ranks that receive the weights of another.
+    ``vocabulary`` is the number of ids of the tokenizer. What is new in the model draws from
+    torch's global random state. Raises ``SettingsError`` when the source is no such model, its
+    weights do not fit, or it has fewer embeddings than the tokenizer has ids.
+    """
+    place = resolve_source(source)
+    if source == SCRATCH:
+        config = _scratch_config(scratch, vocabulary)
+    else:
+        with from_library(source, "configuration"):
+            config = AutoConfig.from_pretrained(place, num_labels=2, trust_remote_code=False)
+    if dropout is not None:
+        _set_dropout(config, dropout)
+    with from_library(source, "model"):
+        if weights and source != SCRATCH:
+            model = _pretrained(source, place, config)
+        else:
+            model = AutoModelForQuestionAnswering.from_config(config)
+    # Checkpoints may be stored in half precision; precision is chosen by training, not here.
+    module: nn.Module = model.float()
+    known = model.get_input_embeddings().num_embeddings
+    if vocabulary > known:
+        raise SettingsError(
+            f"model.source {source!r}: the tokenizer has {vocabulary} ids but the model only "
+            f"{known} embeddings; they do not belong together"
+        )
+    return module
+
+
+def _scratch_config(shape: ScratchShape, vocabulary: int) -> Any:
+    if shape.hidden % shape.heads:
+        raise SettingsError(
+            f"a hidden size of {shape.hidden} cannot be divided among {shape.heads} attention "
+            "heads; make it a multiple"
+        )
+    return BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.intermediate,
+        max_position_embeddings=shape.positions,
+    )
+
+
+def _set_dropout(config: Any, dropout: float) -> None:
+    """BERT says ``hidden_dropout_prob``, GPT-2 ``resid_pdrop``; layer drop is something else."""
+    for name, value in config.to_dict().items():
+        is_probability = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_probability and ("dropout" in name or name.endswith("pdrop")):
+            setattr(config, name, dropout)
+
+
+def _pretrained(source: str, place: str, config: Any) -> Any:
+    model, info = AutoModelForQuestionAnswering.from_pretrained(
+        place,
+        config=config,
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
+    encoder = model.base_model
+    prefix = f"{model.base_model_prefix}."
+    lost = [key for key in missing if key.startswith(prefix) and "pooler" not in key]
+    parts = {name for name, _ in encoder.named_children()}
+    left = [key for key in unexpected if _part(key, prefix) in parts and _is_weight(key)]
+    if lost or left:
+        told = [*(f"missing {key}" for key in lost), *(f"unexpected {key}" for key in left)]
+        more = f" and {len(told) - 4} more" if len(told) > 4 else ""
+        raise SettingsError(
+            f"model.source {source!r}: the weights do not fit the configuration: "
+            f"{', '.join(told[:4])}{more}; this file belongs to another model"
+        )
+    head = [key for key in missing if not key.startswith(prefix)]
+    if head:
+        logger.info("%s brings no answer head: %s are new and random", source, ", ".join(head))
+    return model
+
+
+def _part(key: str, prefix: str) -> str:
+    return key.removeprefix(prefix).split(".")[0]
+
+
+def _is_weight(key: str) -> bool:
+    """Poolers are not used, and old files carry position numbers as if they were weights."""
+    return "pooler" not in key and not key.endswith("position_ids")
+
+
+def longest_input(model: nn.Module) -> int | None:
+    """Tokens the model has places for; None when positions are relative.
+
+    RoBERTa and its kin count positions from behind the padding id, so two of 514 are never used.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding) and name.rpartition(".")[2] == "position_embeddings":
+            first = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - first
+    return None
+
+
+def check_length(model: nn.Module, max_length: int) -> None:
+    """Raise ``SettingsError`` when windows can be longer than the model has positions for."""
+    longest = longest_input(model)
+    if longest is not None and max_length > longest:
+        raise SettingsError(
+            f"data.max_length {max_length} is more than the {longest} tokens this model has "
+            "positions for; lower data.max_length or take another model"
+        )

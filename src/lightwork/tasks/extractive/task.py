@@ -1,0 +1,160 @@
+"""Extractive question answering: the answer is a piece of the given text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from lightwork.tasks.extractive.loss import span_loss
+from lightwork.tasks.extractive.merge import Answer, merge_candidates
+from lightwork.tasks.extractive.scores import squad_scores
+from lightwork.tasks.extractive.spans import candidate_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from lightwork.tasks.contract import Batch, Candidate, Rows
+
+OFFICIAL_KEYS = ("text", "probability", "start_logit", "end_logit")
+"""What an entry of an official n-best file holds."""
+
+
+class ExtractiveTask:
+    """Implements ``tasks.contract.Task`` on the columns that ``windows.build_windows`` makes.
+
+    It holds plain numbers only, so its methods may be called from several threads at once.
+    """
+
+    name = "extractive"
+    metric = "f1"
+
+    def __init__(
+        self,
+        *,
+        pad_id: int,
+        pad_left: bool,
+        uses_type_ids: bool,
+        n_best: int,
+        max_answer_tokens: int,
+        no_answer: bool,
+    ) -> None:
+        self.pad_id = pad_id
+        self.pad_left = pad_left
+        self.uses_type_ids = uses_type_ids
+        self.n_best = n_best
+        self.max_answer_tokens = max_answer_tokens
+        self.no_answer = no_answer
+
+    def collate(self, rows: Rows, windows: NDArray[np.integer[Any]], padded_tokens: int) -> Batch:
+        """``input_ids``, ``attention_mask``, ``allowed`` (and ``token_type_ids``) are
+        ``[windows, padded_tokens]``; ``start``, ``end``, ``weight``, ``example``, ``window``,
+        ``cls``, ``context_first`` and ``context_last`` are ``[windows]``.
+
+        All positions count the padded window. Integers are int64, ``weight`` is float32 and
+        ``allowed`` bool: context tokens and the classification token.
+        """
+        shape = (len(windows), padded_tokens)
+        tokens = rows.column("tokens")[windows].astype(np.int64)
+        assert not len(tokens) or tokens.max() <= padded_tokens, "a window longer than its batch"
+        shift = padded_tokens - tokens if self.pad_left else np.zeros_like(tokens)
+        names = ("start", "end", "cls", "context_first", "context_last")
+        batch = {name: rows.column(name)[windows] + shift for name in names}
+        position = np.arange(padded_tokens)
+        begin, end = shift[:, None], (shift + tokens)[:, None]
+        batch["attention_mask"] = ((position >= begin) & (position < end)).astype(np.int64)
+        allowed = position >= batch["context_first"][:, None]
+        allowed &= position < batch["context_last"][:, None]
+        allowed[np.arange(len(windows)), batch["cls"]] = True
+        batch["allowed"] = allowed
+        batch["input_ids"] = _padded(rows, "input_ids", windows, shift, np.full(shape, self.pad_id))
+        if self.uses_type_ids:
+            types = np.zeros(shape, dtype=np.int64)
+            batch["token_type_ids"] = _padded(rows, "type_ids", windows, shift, types)
+        batch["weight"] = rows.column("weight")[windows].astype(np.float32)
+        batch["example"] = rows.column("example")[windows].astype(np.int64)
+        batch["window"] = np.array(windows, dtype=np.int64)
+        return {name: torch.from_numpy(values) for name, values in batch.items()}
+
+    def forward(self, model: nn.Module, batch: Batch) -> Any:
+        """The model's own outputs, with ``start_logits`` and ``end_logits``."""
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+        if self.uses_type_ids:
+            inputs["token_type_ids"] = batch["token_type_ids"]
+        return model(**inputs)
+
+    def loss(self, outputs: Any, batch: Batch) -> Tensor:
+        """The weighted sum over windows of the span loss."""
+        return span_loss(outputs.start_logits, outputs.end_logits, batch)
+
+    def blocks(self, model: nn.Module) -> list[nn.Module]:
+        """The layers of the encoder: the list of modules that holds the most parameters."""
+        lists: list[nn.Module] = [
+            module for module in model.modules() if isinstance(module, torch.nn.ModuleList)
+        ]
+        return list(max(lists, key=_parameters).children()) if lists else []
+
+    def candidates(self, outputs: Any, batch: Batch) -> list[Candidate]:
+        """The ``n_best`` spans of every window, as ``spans.candidate_rows`` gives them."""
+        with torch.no_grad():
+            return candidate_rows(
+                outputs.start_logits,
+                outputs.end_logits,
+                batch,
+                n_best=self.n_best,
+                max_answer_tokens=self.max_answer_tokens,
+                no_answer=self.no_answer,
+            )
+
+    def merge(self, candidates: Iterable[Candidate], rows: Rows) -> dict[str, list[Answer]]:
+        """See ``merge.merge_candidates``; every example of the store has an entry."""
+        return merge_candidates(candidates, rows, self.n_best)
+
+    def score(
+        self, predictions: dict[str, list[dict[str, Any]]], rows: Rows
+    ) -> dict[str, float | int]:
+        """``exact_match`` and ``f1`` in percent, ``total``, ``missing`` and ``unknown``."""
+        golds = {
+            rows.text("example_id", index): json.loads(rows.text("example_answers", index))
+            for index in range(len(rows.column("example_context")))
+        }
+        return squad_scores(_best_texts(predictions), golds)
+
+    def example_ids(self, rows: Rows, windows: Sequence[int]) -> list[str]:
+        """The ids of the examples of these windows, each once, in order."""
+        numbers = dict.fromkeys(int(rows.column("example")[window]) for window in windows)
+        return [rows.text("example_id", number) for number in numbers]
+
+    def files(self, predictions: dict[str, list[Answer]]) -> dict[str, dict[str, Any]]:
+        """File name -> content: predictions and n-best lists in the official shape."""
+        nbest = {
+            example_id: [{key: answer[key] for key in OFFICIAL_KEYS} for answer in answers]
+            for example_id, answers in predictions.items()
+        }
+        return {"predictions.json": _best_texts(predictions), "nbest.json": nbest}
+
+
+def _parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _best_texts(predictions: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    return {example_id: answers[0]["text"] for example_id, answers in predictions.items()}
+
+
+def _padded(
+    rows: Rows,
+    name: str,
+    windows: NDArray[np.integer[Any]],
+    shift: NDArray[np.int64],
+    out: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Write each window's row of a ragged column into ``out``, from place ``shift`` on."""
+    for line, (window, first) in enumerate(zip(windows.tolist(), shift.tolist(), strict=True)):
+        values = rows.row(name, window)
+        out[line, first : first + len(values)] = values
+    return out

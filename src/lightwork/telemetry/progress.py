@@ -1,0 +1,23 @@
+"""A bar for work that is counted before it begins; nothing where there is no terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+@contextmanager
+def counting(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function ``progress(done, total)`` that moves a bar called ``title``."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda _done, _total: None
+        return
+    columns = (TextColumn(title), MofNCompleteColumn(), BarColumn(None), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,146 @@
+"""What is done between steps, by all ranks together: checkpoints and evaluations."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightwork.comm.group import Group
+from lightwork.errors import CheckpointError
+from lightwork.train.checkpoint import Checkpoints, Part
+from lightwork.train.evaluate import Evaluation
+
+log = logging.getLogger("lightwork")
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """When duties are due. Steps count updates; None: never for this reason."""
+
+    last_step: int
+    epoch_steps: int
+    save_every_s: float | None
+    save_every_steps: int | None
+    keep: int
+    evaluate_every_steps: int | None
+    """None: at the end of every epoch."""
+
+    def evaluate_after(self, step: int) -> bool:
+        """Whether the model is scored after this step."""
+        return step == self.last_step or step % (self.evaluate_every_steps or self.epoch_steps) == 0
+
+    def save_after(self, step: int) -> bool:
+        """Whether a checkpoint is written after this step, whatever the clock says."""
+        every = self.save_every_steps
+        return step == self.last_step or (every is not None and step % every == 0)
+
+
+class Scores:
+    """``evaluations.jsonl``: one line for every evaluation, kept over restarts."""
+
+    def __init__(self, run: Path, metric: str) -> None:
+        self._path = run / "evaluations.jsonl"
+        self._metric = metric
+
+    def add(self, step: int, scores: dict[str, float | int]) -> None:
+        """Write down an evaluation, on the disk before this returns."""
+        with self._path.open("ab") as file:
+            file.write((json.dumps({"step": step, **scores}) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def until(self, step: int) -> dict[int, float]:
+        """Step -> score of all evaluations up to ``step``; half a line, left by a kill, is none."""
+        found: dict[int, float] = {}
+        if self._path.exists():
+            for line in self._path.read_bytes().split(b"\n"):
+                try:
+                    entry = json.loads(line)
+                    found[entry["step"]] = entry[self._metric]
+                except ValueError:
+                    continue
+        return {number: score for number, score in found.items() if number <= step}
+
+
+class Duties:
+    """Saves and evaluates; every rank calls the same methods after the same steps."""
+
+    def __init__(
+        self,
+        group: Group,
+        calendar: Calendar,
+        checkpoints: Checkpoints,
+        parts: Callable[[int], Sequence[Part]],
+        evaluate: Callable[[], Evaluation] | None,
+        scores: Scores,
+    ) -> None:
+        """``parts(step)``: what a checkpoint holds. ``evaluate`` None: nothing to score."""
+        self._group = group
+        self._calendar = calendar
+        self._checkpoints = checkpoints
+        self._parts = parts
+        self._evaluate = evaluate
+        self._scores = scores
+        self._saved_step = -1
+        self._saved_s = time.monotonic()
+
+    def wants_save(self) -> bool:
+        """Whether the clock asks for a checkpoint; one clock for all, so rank 0 alone wishes."""
+        every_s = self._calendar.save_every_s
+        due = every_s is not None and time.monotonic() - self._saved_s >= every_s
+        return due and self._group.rank == 0
+
+    def owed(self, step: int) -> None:
+        """After a start at ``step``: an evaluation that a kill prevented is made up for."""
+        if step > 0:
+            self._saved_step = step  # it was just loaded
+            done = self._group.gather_json(step in self._scores.until(step))[0]
+            if self._evaluate is not None and self._calendar.evaluate_after(step) and not done:
+                self._score(step)
+
+    def after(self, step: int, save: bool) -> None:
+        """What is due after ``step``; ``save``: all ranks agreed on a checkpoint."""
+        score = self._evaluate is not None and self._calendar.evaluate_after(step)
+        if save or score or self._calendar.save_after(step):
+            self._save(step)  # before evaluating: a failure there loses nothing
+        if score:
+            self._score(step)
+
+    def _save(self, step: int) -> None:
+        if step == self._saved_step:
+            return
+        problem = None
+        if self._group.rank == 0:
+            try:
+                self._checkpoints.write(step, self._parts(step))
+                self._checkpoints.rotate(self._calendar.keep)
+            except CheckpointError as error:
+                problem = str(error)
+        problem = self._group.gather_json(problem)[0]
+        if problem is not None:
+            raise CheckpointError(problem)
+        self._saved_step, self._saved_s = step, time.monotonic()
+
+    def _score(self, step: int) -> None:
+        assert self._evaluate is not None
+        started_s = time.monotonic()
+        result = self._evaluate()
+        if self._group.rank == 0:
+            earlier = self._scores.until(step - 1)
+            self._scores.add(step, result.scores)
+            mine = self._scores.until(step)[step]
+            best = mine > max(earlier.values(), default=float("-inf"))
+            if best:
+                self._checkpoints.point_best(step)
+            shown = "  ".join(
+                f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
+                for name, value in result.scores.items()
+            )
+            seconds = time.monotonic() - started_s
+            mark = "  (best so far)" if best else ""
+            log.info("evaluation at step %d: %s  in %.1f s%s", step, shown, seconds, mark)

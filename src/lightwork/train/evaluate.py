@@ -1,0 +1,94 @@
+"""Evaluation over all ranks: every window exactly once, decoded while the next forward runs."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from lightwork.comm.group import Group
+from lightwork.data.plan import MicroBatch, evaluation_batches
+from lightwork.data.store import Store
+from lightwork.errors import StepError
+from lightwork.train.step import Model
+
+if TYPE_CHECKING:
+    from lightwork.tasks.contract import Batch, Candidate
+
+log = logging.getLogger("lightwork")
+
+Predictions = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The result, on every rank alike."""
+
+    scores: dict[str, float | int]
+    predictions: Predictions | None
+    """Per example its best answers, in input order; on rank 0 only."""
+
+
+def evaluate(group: Group, model: Model, store: Store, batch_tokens: int) -> Evaluation:
+    """Score ``model.module`` on every example of ``store``.
+
+    The batches are cut once, whatever the number of ranks, and dealt whole, so each window is
+    computed alike on one rank or ten. Only the n best candidates of each window travel, as JSON.
+
+    Raises:
+        StepError: on all ranks together, when any rank failed.
+    """
+    batches = evaluation_batches(store.column("tokens"), batch_tokens)[group.rank :: group.size]
+    candidates: list[Candidate] = []
+    problem = None
+    try:
+        candidates = _decode_all(model, store, batches)
+    except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
+        problem = f"{type(error).__name__}: {error}"
+        log.error("evaluation failed on this rank\n%s", traceback.format_exc())
+    told = group.gather_json({"problem": problem, "candidates": candidates})
+    problems = [f"rank {r}: {t['problem']}" for r, t in enumerate(told) if t["problem"]]
+    if problems:
+        raise StepError("the evaluation failed. " + "; ".join(problems))
+    predictions, scores = None, {}
+    if group.rank == 0:
+        merged = (row for rank in told for row in rank["candidates"])
+        predictions = model.task.merge(merged, store)
+        scores = model.task.score(predictions, store)
+    return Evaluation(group.gather_json(scores)[0], predictions)
+
+
+def _decode_all(model: Model, store: Store, batches: list[MicroBatch]) -> list[Candidate]:
+    """Forward in this thread, decode in another: the one computes while the other sorts."""
+    futures: list[Future[list[Candidate]]] = []
+    with evaluating(model), ThreadPoolExecutor(1, "lightwork-decode") as decoder:
+        for micro in batches:
+            batch = model.task.collate(store, micro.windows, micro.padded_tokens)
+            outputs = model.task.forward(model.module, model.on_device(batch))
+            futures.append(decoder.submit(_decode, model.task.candidates, outputs, batch))
+        return [row for future in futures for row in future.result()]
+
+
+def _decode(
+    candidates: Callable[[Any, Batch], list[Candidate]], outputs: Any, batch: Batch
+) -> list[Candidate]:
+    with torch.inference_mode():
+        return candidates(outputs, batch)
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """No gradients and no dropout inside; the model is back in its mode afterwards."""
+    training = model.module.training
+    model.module.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.module.train(training)

@@ -1,0 +1,130 @@
+"""The training loop of one rank: work, step, record, and now and then a duty."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psutil
+import torch
+
+from lightwork.data.loader import Loader, Prefetch, Work
+from lightwork.telemetry.recorder import MetricsFile, StepDisplay
+from lightwork.telemetry.records import StepRecord
+from lightwork.telemetry.timing import StepClock
+from lightwork.train.duties import Duties
+from lightwork.train.schedule import Schedule
+from lightwork.train.step import Outcome, Stepper
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Where this rank's records go; ``display`` on rank 0 only."""
+
+    metrics: MetricsFile
+    display: StepDisplay | None
+    log_every_steps: int
+    rank: int
+    attempt: int
+
+
+def train(
+    stepper: Stepper,
+    loader: Loader,
+    schedule: Schedule,
+    duties: Duties,
+    telemetry: Telemetry,
+    first_step: int,
+) -> None:
+    """Do the updates ``first_step`` … ``schedule.total_steps``."""
+    journal = _Journal(telemetry)
+    device = stepper.device
+    duties.owed(first_step - 1)
+    with Prefetch(loader.work(first_step, schedule.total_steps)) as stream:
+        works = iter(stream)
+        for step in range(first_step, schedule.total_steps + 1):
+            clock = StepClock(device)
+            work = _next(works, clock)
+            rate = schedule.learning_rate(step)
+            measure = step % telemetry.log_every_steps == 0
+            outcome = stepper.run(step, work, rate, duties.wants_save(), clock, measure)
+            clock.stop()
+            assert isinstance(work, Work), "a failed work never comes back from the stepper"
+            journal.note(clock, _record(telemetry, work, outcome, rate, device))
+            duties.after(step, save=outcome.agreement.save)
+    journal.close()
+
+
+def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
+    """The next work, or why there is none: a failure is the whole batch's, not this rank's."""
+    started_s = time.perf_counter()
+    try:
+        return next(works)
+    except Exception as error:  # noqa: BLE001 - goes into the Control message of the step
+        return error
+    finally:
+        clock.add("data", time.perf_counter() - started_s)
+
+
+def _record(
+    telemetry: Telemetry, work: Work, outcome: Outcome, rate: float, device: torch.device
+) -> Callable[[dict[str, float]], StepRecord]:
+    """The record of a step, but for its seconds, which a device may tell later."""
+    now_s, memory_bytes = time.time(), _memory_bytes(device)
+
+    def complete(seconds: dict[str, float]) -> StepRecord:
+        return StepRecord(
+            step=work.step,
+            epoch=work.position.epoch,
+            rank=telemetry.rank,
+            attempt=telemetry.attempt,
+            time_unix_s=now_s,
+            loss=outcome.loss,
+            rank_loss=outcome.rank_loss,
+            grad_norm=outcome.grad_norm,
+            rank_grad_norm=outcome.sync.own_norm,
+            learning_rate=rate,
+            windows=len(work.windows),
+            batch_windows=work.batch_windows,
+            real_tokens=work.real_tokens,
+            padded_tokens=work.padded_tokens,
+            memory_bytes=memory_bytes,
+            **{f"{part}_s": seconds.get(part, 0.0) for part in PARTS},
+        )
+
+    return complete
+
+
+PARTS = ("data", "forward", "backward", "sync", "optimizer", "step")
+
+
+class _Journal:
+    """Writes records in order, each as soon as the device has told its seconds."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._open: deque[tuple[StepClock, Callable[[dict[str, float]], StepRecord]]] = deque()
+
+    def note(self, clock: StepClock, complete: Callable[[dict[str, float]], StepRecord]) -> None:
+        self._open.append((clock, complete))
+        while self._open and self._open[0][0].ready():
+            self._write()
+
+    def close(self) -> None:
+        while self._open:
+            self._write()
+
+    def _write(self) -> None:
+        clock, complete = self._open.popleft()
+        record = complete(clock.seconds())
+        self._telemetry.metrics.write(record)
+        if self._telemetry.display is not None:
+            self._telemetry.display.show(record)
+
+
+def _memory_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return int(psutil.Process().memory_info().rss)

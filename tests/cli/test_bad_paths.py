@@ -1,0 +1,37 @@
+"""The shared collection of paths that cannot work, through the commands that take them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightwork.comm.supervisor import Launch
+
+OPTIONS = {
+    "train_file": lambda given: ("train", "s.yaml", f"data.train={given}"),
+    "output_dir": lambda given: ("train", "s.yaml", "--run", given),
+    "resume": lambda given: ("evaluate", given),
+}
+
+
+@pytest.mark.shared
+def test_every_bad_path_is_one_line_before_anything_starts(
+    shared: Path, folder: Path, command: Callable[..., Any], launches: list[Launch]
+) -> None:
+    case = shared / "cases" / "46-bad-paths"
+    (folder / "a_dir").mkdir()
+    for name in ("a_file", "empty.json"):
+        shutil.copy(case / name, folder / name)
+    for entry in json.loads((case / "input.json").read_text()):
+        ((kind, given),) = entry.items()
+        ended = command(*OPTIONS[kind](given))
+        assert ended.code == 2, entry
+        assert len(ended.err.splitlines()) == 1, ended.err
+        assert ended.err.startswith("error: ")
+        assert given in ended.err
+    assert launches == []

@@ -1,0 +1,125 @@
+"""The store on disk and the way it is made once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lightwork.data.once import build_once, content_key
+from lightwork.data.store import Column, Store, write_store
+from lightwork.errors import DataError
+
+
+def small_store(path: Path) -> None:
+    text = "naïve 中文 🙂".encode()
+    columns: dict[str, Column] = {
+        "tokens": np.array([3, 0, 2], np.int32),
+        "input_ids": (np.arange(5, dtype=np.int32), np.array([0, 3, 3, 5])),
+        "weight": np.ones(3, np.float32),
+        "context": (np.frombuffer(text, np.uint8), np.array([0, len(text)])),
+    }
+    write_store(path, columns, {"examples": 2, "note": "é"})
+
+
+def test_columns_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "store.safetensors"
+    small_store(path)
+    store = Store(path)
+    assert len(store) == 3
+    assert [store.row("input_ids", i).tolist() for i in range(3)] == [[0, 1, 2], [], [3, 4]]
+    assert store.text("context", 0) == "naïve 中文 🙂"
+    assert store.facts == {"examples": 2, "note": "é"}
+    assert "weight" in store
+    assert "absent" not in store
+    assert store.row("input_ids", 0).base is not None, "a row must be a view of the file"
+
+
+@pytest.mark.parametrize("keep", [0, 4, 20, -1])
+def test_a_cut_off_file_is_refused(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "store.safetensors"
+    small_store(path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataError, match="not a whole store"):
+        Store(path)
+
+
+def test_built_once_and_reused(tmp_path: Path) -> None:
+    calls: list[Path] = []
+
+    def build(place: Path) -> None:
+        calls.append(place)
+        place.write_text("made")
+
+    target = tmp_path / "deep" / "thing"
+    assert build_once(target, build, print)
+    assert not build_once(target, build, print)
+    assert len(calls) == 1
+    assert target.read_text() == "made"
+
+
+def test_a_half_written_one_is_never_used(tmp_path: Path) -> None:
+    target = tmp_path / "thing"
+
+    def broken(place: Path) -> None:
+        place.mkdir()
+        (place / "half").write_text("…")
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        build_once(target, broken, print)
+    assert not target.exists()
+    assert build_once(target, lambda place: place.mkdir(), print)
+    assert list(target.iterdir()) == []
+
+
+def test_no_room_is_a_message(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"data\.cache"):
+        build_once(tmp_path / "file" / "thing", lambda place: None, print)
+
+
+CONTENDER = """
+import os, sys, time
+from pathlib import Path
+from lightwork.data.once import build_once
+
+def build(place):
+    time.sleep(0.5)
+    with (place.parent / "builds").open("a") as file:
+        file.write("x")
+    place.write_text("made")
+
+build_once(Path(sys.argv[1]), build, print)
+"""
+
+
+@pytest.mark.processes
+def test_one_process_builds_and_the_others_wait_and_say_so(tmp_path: Path) -> None:
+    target = tmp_path / "thing"
+    command = [sys.executable, "-c", CONTENDER, str(target)]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+        for _ in range(3)
+    ]
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert (tmp_path / "builds").read_text() == "x"
+    assert sum("waiting for it" in text for text in said) >= 1
+    assert target.read_text() == "made"
+
+
+def test_keys_depend_on_every_fact() -> None:
+    keys = [
+        content_key(data="a", length=384, version=1),
+        content_key(data="b", length=384, version=1),
+        content_key(data="a", length=383, version=1),
+        content_key(data="a", length=384, version=2),
+        content_key(data="a", length=384, version=1, extra=None),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert content_key(version=1, length=384, data="a") == keys[0]

@@ -1,0 +1,274 @@
+"""Reading: every accepted shape gives the same examples; every other thing is one clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightwork.errors import DataError
+from lightwork.tasks.extractive.examples import Answer, Example
+from lightwork.tasks.extractive.reading import read_examples, texts
+from tests.tasks.made import qa, squad, written
+
+CONTEXT = "Ada Pell runs the shop in Kell."
+ROW = {
+    "id": "q1",
+    "question": "Who?",
+    "context": CONTEXT,
+    "answers": {"text": ["Ada Pell"], "answer_start": [0]},
+}
+LISTED = {**ROW, "answers": [{"text": "Ada Pell", "answer_start": 0}]}
+NESTED = squad(CONTEXT, qa("q1", LISTED["answers"]))
+
+
+def problem(path: Path) -> str:
+    """The message that reading ``path`` ends with."""
+    with pytest.raises(DataError) as caught:
+        read_examples([path])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        NESTED,
+        NESTED["data"],
+        {"data": [ROW]},
+        {"data": [LISTED]},
+        [ROW],
+        ROW,
+        json.dumps(ROW) + "\n\n",
+        "\ufeff" + json.dumps(NESTED),
+        json.dumps(LISTED) + "\r\n",
+    ],
+)
+def test_every_shape_gives_the_same_example(tmp_path: Path, content: Any) -> None:
+    read = read_examples([written(tmp_path, content)])
+    assert read.items == [Example("q1", "Who?", CONTEXT, (Answer("Ada Pell", 0),), False)]
+    assert read.summary == {"examples": 1, "contexts": 1, "answers": 1, "impossible": 0}
+
+
+def test_several_files_and_lines_keep_their_order(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({**ROW, "id": f"line{i}"}) for i in range(3))
+    paths = [written(tmp_path, NESTED, "a.json"), written(tmp_path, lines, "b.jsonl")]
+    read = read_examples(paths)
+    assert [item.id for item in read] == ["q1", "line0", "line1", "line2"]
+    assert [item.id for item in read_examples(paths, limit=2)] == ["q1", "line0"]
+    assert len(read_examples(paths, limit=1)) == 1
+    assert list(texts(read)) == [CONTEXT, "Who?", "Who?", "Who?", "Who?"]
+
+
+def test_no_character_is_translated_or_ends_a_line(tmp_path: Path) -> None:
+    context = "a\r\nb\u2028c\x85d\u00a0e\u200b  Zoe\u0308 \U0001f3ad Odell\r"
+    row = {**ROW, "context": context, "answers": {"text": ["Odell"], "answer_start": [20]}}
+    lines = "\n".join(json.dumps({**row, "id": i}, ensure_ascii=False) for i in "xy")
+    read = read_examples([written(tmp_path, lines)])
+    assert [item.context for item in read] == [context, context]
+    assert read.items[0].answers == (Answer("Odell", 20),)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("", ["is empty"]),
+        (" \n", ["the file is empty"]),
+        ({"data": []}, ["0 questions"]),
+        ({"version": "1.1", "examples": []}, ["at the top", '"data"', "version, examples"]),
+        ({"data": 3}, ["at data:", "a list", "the number 3"]),
+        ("3", ["at the top", "the number 3"]),
+        ({"data": [{"title": "x"}]}, ["at data[0]:", "paragraphs"]),
+        ({"data": [{"paragraphs": [{"context": "x"}]}]}, ["data[0].paragraphs[0]:", "with qas"]),
+        ({"data": [{"paragraphs": [{"qas": []}]}]}, ["data[0].paragraphs[0]:", "with context"]),
+        ({"data": [{**ROW, "answers": "Ada"}]}, ["data[0].answers (id q1)", "the text 'Ada'"]),
+        ({"data": [{**ROW, "answers": None}]}, ["data[0].answers", "null"]),
+        (
+            {"data": [{**ROW, "answers": {"text": ["Ada", "Pell"], "answer_start": [0]}}]},
+            ["data[0].answers", "equal length", "2 text and 1 answer_start"],
+        ),
+        (
+            {"data": [{**ROW, "answers": {"text": "Ada", "answer_start": [0]}}]},
+            ["data[0].answers.text", "a list of texts"],
+        ),
+        (
+            {"data": [{**ROW, "answers": [{"text": 1931, "answer_start": 0}]}]},
+            ["data[0].answers[0].text (id q1)", "the number 1931"],
+        ),
+        ({"data": [{**ROW, "id": None}]}, ["data[0].id", "null"]),
+        ({"data": [{**ROW, "id": " "}]}, ["data[0].id", "an id"]),
+        ({"data": [{**ROW, "question": ["Who?"]}]}, ["data[0].question (id q1)", "a list of 1"]),
+        ('{"id": "a", "question"\n', ["line 2, column 1", "cut off"]),
+        ('{"data": [\n {"id": "q', ["line 2, column 9", "cut off"]),
+        ('{"data": [\n 1,, 2]}', ["line 2, column 4"]),
+        (json.dumps(ROW) + "\n" + json.dumps(ROW)[:-9], ["line 2, column", "cut off"]),
+        (json.dumps(ROW) + "\n[]", ["at line 2:", "an empty list"]),
+        (f'{{"data": {"9" * 5000}}}', ["not JSON that can be read"]),
+        ("[" * 100_000, ["not JSON that can be read"]),
+        (json.dumps({**ROW, "question": "Who \ud83d?"}), ["at question", "character 4", "half"]),
+        ([{"context_text": "x", "qas": []}], ["raw CMRC 2018"]),
+        (b'{"data": "\xd1"}', ["not valid UTF-8 at byte 10"]),
+        ("{}".encode("utf-16"), ["not valid UTF-8 at byte 0", "UTF-16"]),
+    ],
+)
+def test_a_wrong_file_is_told_in_one_line(tmp_path: Path, content: Any, parts: list[str]) -> None:
+    path = written(tmp_path, content)
+    message = problem(path)
+    assert "\n" not in message
+    assert str(path) in message
+    for part in parts:
+        assert part in message
+
+
+def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given, reason in (
+        ("nope.json", "does not exist"),
+        ("~/nope.json", "does not exist"),
+        (".", "is a folder"),
+    ):
+        message = problem(Path(given))
+        assert repr(given) in message
+        assert reason in message
+        assert str(tmp_path) in message
+    with pytest.raises(DataError, match="no data file"):
+        read_examples([])
+
+
+def test_repeated_ids_stop_with_the_first_of_them(tmp_path: Path) -> None:
+    doubled = {"data": [{**ROW, "id": str(i % 9)} for i in range(18)]}
+    message = problem(written(tmp_path, doubled))
+    assert "9 ids stand for more than one question: 0, 1, 2, 3, 4 and 4 more" in message
+
+
+MISPLACED = "Ravel Lane has a pump. Ravel Lane also has a well. The keeper is Dunmore."
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "start", "told"),
+    [
+        ("shifted_unique", "Dunmore", 64, "at 64 stands ' Dunmor'"),
+        ("shifted_unique", "Dunmore", 67, "the text is at 65"),
+        ("shifted_unique", "a well", 0, "the text is at 43"),
+        ("shifted_ambiguous", "Lane", 0, "not 'Lane'"),
+        ("absent", "Pettigrew", 5, "at 5 stands"),
+        ("absent", "dunmore", 65, "another letter case"),
+        ("out_of_range", "Dunmore", 113, "at 113 stands ''"),
+        ("out_of_range", "Dunmore", -9, "answer_start is -9"),
+        ("no_start", "Dunmore", -1, "answer_start is -1"),
+        ("no_start", "Dunmore", None, "answer_start is None"),
+        ("no_start", "Dunmore", 65.5, "answer_start is 65.5"),
+        ("no_start", "Dunmore", True, "answer_start is True"),
+        ("no_start", "Dunmore", "x", "answer_start is 'x'"),
+    ],
+)
+def test_a_misplaced_answer_stops_with_its_class(
+    tmp_path: Path, kind: str, text: str, start: Any, told: str
+) -> None:
+    answers = [{"text": text, "answer_start": start}]
+    good = [{"text": "Dunmore", "answer_start": 65}]
+    message = problem(written(tmp_path, squad(MISPLACED, qa("bad", answers), qa("ok", good))))
+    assert f"1 of 2 gold answers are not found at their answer_start ({kind} 1)" in message
+    assert f"bad ({kind}): " in message
+    assert told in message
+
+
+def test_many_misplaced_answers_show_five_and_the_total(tmp_path: Path) -> None:
+    bad = [qa(f"bad{i}", [{"text": "Dunmore", "answer_start": 1}]) for i in range(12)]
+    message = problem(written(tmp_path, squad(MISPLACED, *bad)))
+    assert "12 of 12 gold answers" in message
+    assert "bad4" in message
+    assert "bad5" not in message
+    assert "and 7 more" in message
+
+
+@pytest.mark.parametrize(
+    ("start", "hint"), [(22, "UTF-8 byte offset"), (8, "UTF-16 offset"), (6, "")]
+)
+def test_offsets_of_another_unit_are_recognised(tmp_path: Path, start: int, hint: str) -> None:
+    context = "劇団、\U0001f3adの印、林。"
+    assert context.index("林") == 7
+    message = problem(
+        written(tmp_path, squad(context, qa("q", [{"text": "林", "answer_start": start}])))
+    )
+    assert (f"{start} is right as a {hint}" in message) == bool(hint)
+
+
+@pytest.mark.parametrize(
+    ("context", "text"), [("Zoe\u0308 Marr", "Zo\u00eb"), ("３５０人", "350人")]
+)
+def test_another_unicode_form_is_told_and_not_accepted(
+    tmp_path: Path, context: str, text: str
+) -> None:
+    answers = [{"text": text, "answer_start": 0}]
+    message = problem(written(tmp_path, squad(context, qa("q", answers))))
+    assert "absent 1" in message
+    assert "another Unicode form" in message
+
+
+@pytest.mark.parametrize("start", [4, 4.0, "4"])
+def test_a_whole_number_may_be_written_in_other_ways(tmp_path: Path, start: Any) -> None:
+    document = squad(CONTEXT, qa("q", [{"text": "Pell", "answer_start": start}]))
+    read = read_examples([written(tmp_path, document)])
+    assert read.items[0].answers == (Answer("Pell", 4),)
+    assert read.summary.get("odd_starts", 0) == (not isinstance(start, int))
+
+
+def test_only_the_answers_make_a_question_impossible(tmp_path: Path) -> None:
+    may = [{"text": "Kell", "answer_start": 26}]
+    document = squad(
+        CONTEXT,
+        qa("imp-with-answer", may, is_impossible=True),
+        qa("notimp-empty", [], is_impossible=False),
+        qa("plausible", [], is_impossible=True, plausible_answers=may),
+        qa("noflag-empty", []),
+        qa("noflag-answer", may),
+        qa("string-flag", [], is_impossible="false"),
+        {"id": "no-answers-key", "question": "Who?", "is_impossible": True},
+    )
+    read = read_examples([written(tmp_path, document)])
+    possible = [item.id for item in read if not item.impossible]
+    assert possible == ["imp-with-answer", "noflag-answer"]
+    assert read.summary["impossible"] == 5
+    assert read.summary["flag_conflicts"] == 3
+    assert read.listed["flag_conflicts"] == ["imp-with-answer", "notimp-empty", "string-flag"]
+
+
+def test_version_1_1_must_answer_every_question(tmp_path: Path) -> None:
+    message = problem(written(tmp_path, squad(CONTEXT, qa("q7", []), version="1.1")))
+    assert "1 of 1 have none: q7" in message
+    assert "version 1.1" in message
+
+
+def test_blank_fields_are_counted_and_marked(tmp_path: Path) -> None:
+    ada = [{"text": "Ada Pell", "answer_start": 0}]
+    document = squad(
+        CONTEXT,
+        qa("emptyq", ada, question=""),
+        qa("blankq", ada, question="\u3000 "),
+        qa("padded", ada, question="\t Who? "),
+        qa("emptyans", [{"text": "", "answer_start": 0}]),
+        qa("blankans", [{"text": " ", "answer_start": 3}]),
+        qa("one-blank-gold", [{"text": " ", "answer_start": 3}, *ada]),
+    )
+    document["data"] += squad(" \n\t ", qa("blankctx", []))["data"]
+    read = read_examples([written(tmp_path, document)])
+    assert {item.id: item.unusable for item in read} == {
+        "emptyq": "blank_questions",
+        "blankq": "blank_questions",
+        "padded": "",
+        "emptyans": "blank_answers",
+        "blankans": "blank_answers",
+        "one-blank-gold": "",
+        "blankctx": "blank_contexts",
+    }
+    assert read.items[2].question == "\t Who? "
+    counted = {name: read.summary[name] for name in read.listed}
+    assert counted == {
+        "blank_questions": 2,
+        "padded_questions": 1,
+        "blank_answers": 3,
+        "blank_contexts": 1,
+    }

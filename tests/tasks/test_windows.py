@@ -1,0 +1,416 @@
+"""Windows: every token is covered, labels decode to the gold text, the same as Hugging Face cuts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+
+from lightwork.errors import DataError, SettingsError
+from lightwork.tasks.extractive.examples import Answer, Example, Examples
+from lightwork.tasks.extractive.model import load_tokenizer
+from lightwork.tasks.extractive.windows import WindowOptions, Windows, build_windows
+from tests.tasks.conftest import TEXTS
+from tests.tasks.made import Columns, byte_tokenizer, example, examples, word_tokenizer
+
+WORDS = [f"w{i}" for i in range(60)]
+TWELVE = " ".join(WORDS[:12])
+NARROW = WindowOptions(max_length=11, stride=3, max_question_length=2)
+"""Three special tokens and a question of two words leave room for six words of context."""
+
+
+def word_windows(
+    items: Examples, options: WindowOptions = NARROW, training: bool = True, **layout: Any
+) -> Windows:
+    texts = [text for item in items for text in (item.context, item.question)]
+    return build_windows(items, word_tokenizer(texts, **layout), options, training=training)
+
+
+def context_words(windows: Windows, index: int) -> list[str]:
+    """The context of one window, decoded through its offsets."""
+    rows = Columns(windows)
+    context = rows.text("context", rows.column("example_context")[rows.column("example")[index]])
+    spans = rows.row("offsets", index).reshape(-1, 2)
+    return [context[first:last] for first, last in spans]
+
+
+def label_text(windows: Windows, index: int) -> str | None:
+    """The labelled text of one window; None where the label is the classification token."""
+    rows = Columns(windows)
+    start, end, first = (
+        int(rows.column(name)[index]) for name in ("start", "end", "context_first")
+    )
+    if start == rows.column("cls")[index]:
+        assert end == start
+        return None
+    context = rows.text("context", rows.column("example_context")[rows.column("example")[index]])
+    spans = rows.row("offsets", index).reshape(-1, 2)
+    return context[spans[start - first, 0] : spans[end - first, 1]]
+
+
+def test_three_windows_of_six_words_and_only_the_whole_answer_is_learned() -> None:
+    both = examples(
+        example("q1", "Which run?", TWELVE, "w4 w5 w6 w7"),
+        example("q2", "Which run?", TWELVE, "w2 w3 w4 w5 w6 w7 w8"),
+    )
+    windows = word_windows(both, training=False)
+    assert [context_words(windows, i) for i in range(3)] == [WORDS[0:6], WORDS[3:9], WORDS[6:12]]
+    assert windows.summary == {"examples": 2, "windows": 6}
+
+    windows = word_windows(both)
+    assert windows.summary == {
+        "examples": 2,
+        "windows": 1,
+        "cut_answers": 1,
+        "left_out_windows": 5,
+    }
+    assert windows.listed == {"cut_answers": ["q2"]}
+    rows = Columns(windows)
+    start, end, first = (rows.column(name)[0] for name in ("start", "end", "context_first"))
+    assert (start - first, end - first) == (1, 4)
+    assert label_text(windows, 0) == "w4 w5 w6 w7"
+
+
+def test_with_impossible_questions_the_other_windows_are_labelled_no_answer() -> None:
+    items = examples(
+        example("q1", "Which run?", TWELVE, "w4 w5 w6 w7"),
+        example("q2", "Which run?", TWELVE, "w2 w3 w4 w5 w6 w7 w8"),
+        example("q3", "Which run?", TWELVE),
+    )
+    windows = word_windows(items)
+    told = [label_text(windows, i) for i in range(9)]
+    assert told == [None, "w4 w5 w6 w7", None, *[None] * 6]
+    assert windows.summary["no_answer_windows"] == 8
+    assert windows.summary["cut_answers"] == 1
+    assert windows.listed["cut_answers"] == ["q2"]
+
+
+@pytest.mark.parametrize("cls_last", [False, True])
+def test_no_answer_is_the_place_of_the_classification_token(cls_last: bool) -> None:
+    windows = word_windows(examples(example("q", "Which run?", TWELVE)), cls_last=cls_last)
+    rows = Columns(windows)
+    for index, tokens in enumerate(rows.column("tokens")):
+        place = tokens - 1 if cls_last else 0
+        assert rows.row("input_ids", index)[place] == 2
+        assert rows.column("cls")[index] == rows.column("start")[index] == place
+
+
+@given(
+    words=st.integers(1, 60),
+    question=st.integers(0, 9),
+    max_question=st.integers(0, 6),
+    stride=st.integers(0, 8),
+    spare=st.integers(1, 12),
+    answer=st.tuples(st.integers(0, 59), st.integers(1, 8)),
+)
+@settings(deadline=None, max_examples=60)
+def test_coverage_count_and_short_answers(
+    words: int,
+    question: int,
+    max_question: int,
+    stride: int,
+    spare: int,
+    answer: tuple[int, int],
+) -> None:
+    first = answer[0] % words
+    gold = " ".join(WORDS[first : min(first + answer[1], words)])
+    context = " ".join(WORDS[:words])
+    item = example("q", " ".join(["Which"] * question), context, gold)
+    options = WindowOptions(3 + max_question + stride + spare, stride, max_question)
+    windows = word_windows(examples(item), options, training=False)
+
+    room = options.max_length - 3 - min(question, max_question)
+    count = windows.summary["windows"]
+    assert count == 1 + math.ceil(max(0, words - room) / (room - stride))
+    seen = [context_words(windows, i) for i in range(count)]
+    assert max(Columns(windows).column("tokens")) <= options.max_length
+    assert seen[0] == WORDS[: min(words, room)]
+    assert seen[-1][-1] == WORDS[words - 1]
+    for left, right in zip(seen, seen[1:], strict=False):
+        assert left[len(left) - stride :] == right[:stride]
+    assert windows.summary.get("cut_questions", 0) == (question > max_question)
+
+    learned = len(gold.split()) <= room if count == 1 else len(gold.split()) <= stride
+    if learned:
+        trained = word_windows(examples(item), options)
+        assert trained.summary.get("cut_answers", 0) == 0
+        assert {label_text(trained, i) for i in range(trained.summary["windows"])} == {gold}
+
+
+ALPHABET = st.sampled_from([*"ab Z.,-1", "é", "e\u0301", "ß", "İ", "\u200d", "\u00a0", "\u3000"])
+SIGNS = st.sampled_from(["\r\n", "\t", "\x10", "王", "３", "Ａ", "\U0001f9d1\U0001f3fd", "ﬁ", "가"])
+
+
+@pytest.fixture(scope="module")
+def bytewise() -> Any:
+    return byte_tokenizer(TEXTS[:2])
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=150)
+def test_labels_decode_to_the_gold_text_of_any_unicode(
+    wordpiece: Any, bytewise: Any, data: st.DataObject
+) -> None:
+    context = "".join(data.draw(st.lists(ALPHABET | SIGNS, min_size=1, max_size=40)))
+    start = data.draw(st.integers(0, len(context) - 1))
+    gold = context[start : data.draw(st.integers(start + 1, len(context)))]
+    if not gold.strip():
+        return
+    item = Example("q", "Who?", context, (Answer(gold, start),), impossible=False)
+    none = example("none", "Who?", "Nobody.")
+    options = WindowOptions(max_length=300, stride=2, max_question_length=20)
+    for tokenizer in (wordpiece, bytewise):
+        windows = build_windows(examples(item, none), tokenizer, options, training=True)
+        told = label_text(windows, 0)
+        if "cut_answers" in windows.summary:
+            assert told is None
+        elif "off_border_answers" in windows.summary:
+            assert told is not None
+            assert told != gold
+        else:
+            assert told == gold
+        # Byte-level tokens lose nothing, so an answer without blanks at its edges can always
+        # be labelled and its tokens cover it.
+        if tokenizer is bytewise and gold == gold.strip():
+            assert told is not None
+            assert gold in told
+
+
+def test_plain_words_are_always_on_borders(wordpiece: Any, bytewise: Any) -> None:
+    context = (
+        "\u3000Zoe\u0308 Marr met Ines  Falk,\r\nthe\u00a0harbour\u200b master; 由王某设计。１２ 层"
+    )
+    golds = ["Zoe\u0308 Marr", "Ines  Falk", "the\u00a0harbour", "master", "王某", "１２ 层"]
+    items = examples(*(example(f"q{i}", "Who?", context, gold) for i, gold in enumerate(golds)))
+    for tokenizer in (wordpiece, bytewise):
+        options = WindowOptions(200, 16, 16)
+        windows = build_windows(items, tokenizer, options, training=True)
+        assert [label_text(windows, i) for i in range(len(golds))] == golds
+
+
+def test_an_answer_inside_a_token_keeps_the_covering_token_and_is_counted() -> None:
+    items = examples(
+        example("q", "Which run?", TWELVE, "4 w"), example("r", "Which?", TWELVE, "w4")
+    )
+    windows = word_windows(items)
+    assert windows.summary["off_border_answers"] == 1
+    assert windows.listed["off_border_answers"] == ["q"]
+    assert label_text(windows, 0) == "w4 w5"
+
+
+def test_the_first_gold_answer_is_learned() -> None:
+    item = example("q", "Which run?", TWELVE, "w3", "w1")
+    windows = word_windows(examples(item))
+    assert {label_text(windows, i) for i in range(windows.summary["windows"])} == {"w3"}
+
+
+def hugging_face(tokenizer: Any, item: Example, options: WindowOptions) -> list[list[int]]:
+    """The windows that the tokenizer itself cuts."""
+    encoded = tokenizer(
+        item.question.strip(),
+        item.context,
+        truncation="only_second",
+        max_length=options.max_length,
+        stride=options.stride,
+        return_overflowing_tokens=True,
+        return_token_type_ids=True,
+        return_offsets_mapping=True,
+    )
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bytewise"])
+def test_windows_are_those_of_the_tokenizer_itself(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    tokenizer = request.getfixturevalue(kind)
+    text = " ".join(TEXTS)
+    items = examples(*(example(str(n), "Who, then?", text[:n]) for n in range(1, len(text), 7)))
+    options = WindowOptions(40, 7, 20)
+    windows = build_windows(items, tokenizer, options, training=False)
+    rows = Columns(windows)
+    expected = [ids for item in items for ids in hugging_face(tokenizer, item, options)]
+    ours = [rows.row("input_ids", i).tolist() for i in range(windows.summary["windows"])]
+    assert ours == expected
+    if kind == "wordpiece":
+        types = tokenizer("Who, then?", TEXTS[0])["token_type_ids"]
+        assert rows.row("type_ids", len(ours) - 1).tolist() == types[: len(ours[-1]) - 1] + [1]
+    else:
+        assert "type_ids" not in windows.columns
+
+
+def test_cutting_and_padding_stored_with_a_tokenizer_are_ignored(wordpiece_folder: Path) -> None:
+    tokenizer = load_tokenizer(str(wordpiece_folder))
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    tokenizer.backend_tokenizer.enable_padding(length=99)
+    items = examples(example("q", "Who?", TEXTS[0], "Odell Wick"))
+    windows = build_windows(items, tokenizer, WindowOptions(200, 16, 16), training=True)
+    assert label_text(windows, 0) == "Odell Wick"
+    assert Columns(windows).column("tokens")[0] < 99
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        WindowOptions(32, 8, 64),
+        WindowOptions(24, 24, 8),
+        WindowOptions(20, 9, 8),
+        WindowOptions(11, 0, 8),
+        WindowOptions(64, -1, 8),
+    ],
+)
+def test_sizes_without_room_name_the_settings(options: WindowOptions, wordpiece: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        build_windows(examples(), wordpiece, options, training=True)
+    for value in (
+        f"data.max_length {options.max_length}",
+        f"data.stride {options.stride}",
+        f"data.max_question_length {options.max_question_length}",
+    ):
+        assert value in str(caught.value)
+
+
+def test_a_long_question_keeps_its_first_tokens_and_is_counted() -> None:
+    item = example("long", "Which " + "very " * 40 + "run?", TWELVE, "w4")
+    windows = word_windows(examples(item, example("ok", "Which run?", TWELVE, "w4")))
+    assert windows.summary["cut_questions"] == 1
+    assert windows.listed["cut_questions"] == ["long"]
+    ids = [Columns(windows).row("input_ids", 0)[1:3].tolist(), Columns(windows).column("cls")[0]]
+    texts = [TWELVE, item.question, "Which run?"]
+    assert ids[0] == word_tokenizer(texts).convert_tokens_to_ids(["Which", "very"])
+
+
+def test_blanks_around_a_question_are_not_tokenised(bytewise: Any) -> None:
+    items = examples(
+        example("padded", " " * 600 + "Who?\n", TEXTS[0]), example("plain", "Who?", TEXTS[0])
+    )
+    windows = build_windows(items, bytewise, WindowOptions(300, 16, 32), training=False)
+    rows = Columns(windows)
+    assert rows.row("input_ids", 0).tolist() == rows.row("input_ids", 1).tolist()
+    assert rows.text("example_question", 0) == " " * 600 + "Who?\n"
+
+
+def test_unusable_examples_are_not_trained_on_but_predicted() -> None:
+    good = example("ok", "Which run?", TWELVE, "w4")
+    items = [
+        good,
+        dataclasses.replace(good, id="blankq", question=" ", unusable="blank_questions"),
+        Example("blanka", "Which run?", TWELVE, (), True, unusable="blank_answers"),
+        Example("blankc", "Which run?", " \n", (), True, unusable="blank_contexts"),
+    ]
+    windows = word_windows(examples(*items))
+    rows = Columns(windows)
+    assert {rows.text("example_id", n) for n in rows.column("example")} == {"ok"}
+    assert windows.summary["unusable_examples"] == 3
+    assert "no_answer_windows" not in windows.summary
+
+    windows = word_windows(examples(*items), training=False)
+    rows = Columns(windows)
+    assert {rows.text("example_id", n) for n in rows.column("example")} == {
+        "ok",
+        "blankq",
+        "blanka",
+    }
+    assert windows.listed["unusable_examples"] == ["blankc"]
+    assert len(rows.column("example_context")) == 4
+
+
+def test_a_context_without_any_token_gives_one_window(wordpiece: Any) -> None:
+    items = examples(example("q", "Who?", "\x10\x11"))
+    windows = build_windows(items, wordpiece, WindowOptions(64, 8, 16), training=False)
+    rows = Columns(windows)
+    assert windows.summary["windows"] == 1
+    assert rows.column("context_first")[0] == rows.column("context_last")[0]
+    assert len(rows.row("offsets", 0)) == 0
+
+
+def test_training_data_without_a_window_is_an_error() -> None:
+    items = examples(example("q", "Which run?", TWELVE, "w2 w3 w4 w5 w6 w7 w8"))
+    with pytest.raises(DataError, match="none of the 1 examples gives a window"):
+        word_windows(items)
+
+
+def test_columns_have_the_types_and_rows_a_store_expects() -> None:
+    items = examples(
+        example("q1", "Which run?", TWELVE, "w4", "w5"), example("q2", "Which?", TWELVE, "w1")
+    )
+    windows = word_windows(items)
+    plain = {
+        name: column.dtype.name
+        for name, column in windows.columns.items()
+        if isinstance(column, np.ndarray)
+    }
+    integers = "tokens example context_first context_last cls start end example_context".split()
+    assert plain == {**dict.fromkeys(integers, "int32"), "weight": "float32"}
+    ragged = {
+        name: column[0].dtype.name
+        for name, column in windows.columns.items()
+        if isinstance(column, tuple)
+    }
+    assert ragged == {
+        **{"input_ids": "int32", "type_ids": "int8", "offsets": "int32", "context": "uint8"},
+        **dict.fromkeys(["example_id", "example_question", "example_answers"], "uint8"),
+    }
+    for column in windows.columns.values():
+        if isinstance(column, tuple):
+            assert column[1].dtype == np.int64
+            assert column[1][0] == 0
+            assert column[1][-1] == len(column[0])
+    rows = Columns(windows)
+    assert len(windows.columns["context"][1]) == 2
+    assert rows.text("example_answers", 0) == '["w4", "w5"]'
+    for index, tokens in enumerate(rows.column("tokens")):
+        assert len(rows.row("input_ids", index)) == tokens
+        width = rows.column("context_last")[index] - rows.column("context_first")[index]
+        assert len(rows.row("offsets", index)) == 2 * width
+
+
+def test_progress_counts_contexts_and_questions() -> None:
+    items = examples(*(example(str(i), "Which?", f"w{i} w0", "w0") for i in range(700)))
+    told: list[tuple[int, int]] = []
+    tokenizer = word_tokenizer(["Which? w0"])
+    options = WindowOptions(16, 2, 4)
+    build_windows(
+        items, tokenizer, options, training=True, progress=lambda *step: told.append(step)
+    )
+    assert told == [(512, 1400), (700, 1400), (1212, 1400), (1400, 1400)]
+
+
+def test_a_tokenizer_without_offsets_is_refused() -> None:
+    class Slow:
+        is_fast = False
+
+    with pytest.raises(SettingsError, match="fast tokenizer"):
+        build_windows(examples(), Slow(), NARROW, training=True)
+
+
+def test_a_tokenizer_without_special_tokens_is_refused() -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    bare = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare)
+    with pytest.raises(SettingsError, match="no special token before"):
+        build_windows(examples(), tokenizer, NARROW, training=True)
+
+
+def test_the_packaged_tokenizer_labels_every_word(packaged: str) -> None:
+    tokenizer = load_tokenizer(packaged)
+    context = " ".join(TEXTS)
+    words = [word.strip(".,;?。，") for word in context.split()]
+    items = examples(
+        *(example(str(i), "Who?", context, word) for i, word in enumerate(words) if word)
+    )
+    windows = build_windows(items, tokenizer, WindowOptions(48, 12, 16), training=True)
+    rows = Columns(windows)
+    assert "cut_answers" not in windows.summary
+    assert "off_border_answers" not in windows.summary
+    for index, number in enumerate(rows.column("example")):
+        assert label_text(windows, index) == items.items[number].answers[0].text

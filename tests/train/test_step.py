@@ -1,0 +1,122 @@
+"""One step over several ranks: the same as on one rank, and failures are everybody's."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+from lightwork.comm.group import Group
+from lightwork.errors import StepError
+from lightwork.sync.all_reduce import AllReduce
+from lightwork.sync.buckets import GradientBuckets
+from lightwork.telemetry.timing import StepClock
+from tests.ranks import run_as_threads
+from tests.train.toy import ToyTask, toy_run
+
+CPU = torch.device("cpu")
+
+
+def losses(group: Group, steps: int = 24) -> tuple[list[float], list[float]]:
+    """Loss and gradient norm of every step, over six epochs with a small last batch."""
+    sync = GradientBuckets(AllReduce(group), 64)
+    stepper, loader, _ = toy_run(group, sync, ToyTask())
+    found, norms = [], []
+    for work in loader.work(1, steps):
+        outcome = stepper.run(work.step, work, 0.05, False, StepClock(CPU))
+        found.append(outcome.loss)
+        norms.append(outcome.grad_norm)
+    return found, norms
+
+
+def test_the_number_of_ranks_does_not_change_what_is_learned() -> None:
+    alone = losses(Group.alone())
+    first, last = sum(alone[0][:4]), sum(alone[0][-4:])
+    assert last < 0.9 * first, "nothing was learned, so nothing was compared"
+    for ranks in (2, 3, 5, 8):  # 8 is more than there are shares
+        for found in run_as_threads(ranks, losses):
+            assert found[0] == pytest.approx(alone[0], rel=1e-9)
+            assert found[1] == pytest.approx(alone[1], rel=1e-9)
+
+
+def test_one_step_is_what_a_plain_loop_does() -> None:
+    sync = GradientBuckets(AllReduce(Group.alone()), 1 << 20)
+    task = ToyTask()
+    stepper, loader, module = toy_run(Group.alone(), sync, task)
+    work = next(loader.work(1, 1))
+    plain = type(module)().double()
+    plain.load_state_dict(module.state_dict())
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [p for p in plain.parameters() if p.ndim >= 2], "weight_decay": 0.01},
+            {"params": [p for p in plain.parameters() if p.ndim < 2], "weight_decay": 0.0},
+        ],
+        lr=0.05,
+    )
+    windows = torch.tensor(work.windows).numpy()
+    batch = task.collate(None, windows, 8)
+    loss = task.loss(plain(batch["x"]), batch) / len(windows)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+    optimizer.step()
+    outcome = stepper.run(1, work, 0.05, False, StepClock(CPU))
+    assert outcome.loss == pytest.approx(float(loss.detach()))
+    for (name, mine), theirs in zip(module.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, msg=name)
+
+
+def fail(group: Group, task: ToyTask, bad_data_rank: int | None = None) -> str:
+    """Run three steps; returns the message with which they failed."""
+    sync = GradientBuckets(AllReduce(group), 64)
+    stepper, loader, module = toy_run(group, sync, task)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    for work in loader.work(1, 3):
+        given = ValueError("torn file") if group.rank == bad_data_rank else work
+        try:
+            stepper.run(work.step, given, 0.05, False, StepClock(CPU))
+        except StepError as error:
+            if work.step == 1:
+                for name, value in module.state_dict().items():
+                    assert torch.equal(value, before[name]), "a failed step left traces"
+            return str(error)
+    raise AssertionError("nothing failed")
+
+
+@pytest.fixture
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, logger="lightwork")
+
+
+@pytest.mark.usefixtures("_quiet")
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (RuntimeError("bad kernel"), "RuntimeError: bad kernel"),
+        (float("nan"), "the loss is nan"),
+        (float("inf"), "the loss is inf"),
+    ],
+)
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_failure_on_one_rank_stops_all_with_the_same_words(
+    problem: float | Exception, words: str, ranks: int
+) -> None:
+    task = ToyTask()
+    sync = GradientBuckets(AllReduce(Group.alone()), 64)
+    victim = next(toy_run(Group.alone(), sync, task)[1].work(1, 1)).windows[-1]
+    task.poison[victim] = problem
+    messages = set(run_as_threads(ranks, lambda group: fail(group, task), timeout_s=10))
+    assert len(messages) == 1
+    message = messages.pop()
+    assert words in message
+    assert f"rank {ranks - 1}: " in message
+    assert f"w{victim}" in message
+    assert message.count("rank ") == 1
+    assert "step 1" in message
+
+
+@pytest.mark.usefixtures("_quiet")
+def test_data_that_cannot_be_had_on_one_rank_stops_all() -> None:
+    messages = set(run_as_threads(3, lambda group: fail(group, ToyTask(), bad_data_rank=1)))
+    assert len(messages) == 1
+    assert "rank 1: ValueError: torn file" in messages.pop()
