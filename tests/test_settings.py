@@ -199,6 +199,7 @@ def test_all_mistakes_at_once_in_peoples_words(folder: Path) -> None:
         ("learning_rate", "train.learning_rate"),
         ("data.batch_size", "train.batch_size"),
         ("batchsize", "train.batch_size"),
+        ("sync.seed", "train.seed"),
     ],
 )
 def test_nearest_name(folder: Path, given: str, meant: str) -> None:
@@ -391,6 +392,8 @@ def test_written_settings_load_to_equal_ones(folder: Path) -> None:
     Path("again.yaml").write_text(text, encoding="utf-8")
     assert load_settings(Path("again.yaml")) == settings
     assert load_settings(Path("again.yaml"), ["train.seed=1"]) != settings
+    assert '  source: "1e3"\n' in text  # other readers of YAML would take it for a number
+    assert "  learning_rate: 1.0e-07\n" in text
     for name, field in fields(Settings).items():
         assert f"  # {field.description}. {kind(Settings, name)}: " in text
 

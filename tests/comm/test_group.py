@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
@@ -156,6 +157,11 @@ def test_split_counts_ranks_anew_and_leaves_the_others_out() -> None:
         alone = group.split([3])
         pair = group.split([0, 1] if group.rank < 2 else [2, 4])
         found: list[Any] = [None, None, None]
+        if (again := group.split([0, 1])) is not None:  # other connections than the first time
+            assert pair is not None
+            late = pair.all_reduce(torch.ones(1)) if group.rank == 0 else None
+            assert again.gather_json(group.rank) == [0, 1]
+            (late or pair.all_reduce(torch.ones(1))).wait()
         for place, member in enumerate((part, alone, pair)):
             if member is not None:
                 found[place] = (member.rank, member.gather_json(group.rank))
@@ -199,6 +205,25 @@ def test_a_lost_peer_is_named_to_all_who_wait() -> None:
 
     for message in run_as_threads(3, lose)[::2]:
         assert "another rank went away or did not answer: the message 'all_reduce'" in message
+
+
+def test_abort_does_not_wait_for_messages_under_way() -> None:
+    aborted = Event()
+
+    def abort(group: Group) -> tuple[bool, float]:
+        if group.rank == 1:
+            return aborted.wait(20), 0.0
+        started_s = time.monotonic()
+        pending = group.all_reduce(torch.ones(10))
+        group.abort()
+        with pytest.raises(PeerLostError):
+            pending.wait()
+        aborted.set()
+        return True, time.monotonic() - started_s
+
+    (_, took_s), (in_time, _) = run_as_threads(2, abort)
+    assert in_time
+    assert took_s < 5
 
 
 def test_a_peer_that_does_not_answer_is_lost_after_the_timeout() -> None:

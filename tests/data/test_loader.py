@@ -44,6 +44,15 @@ def test_ranks_only_host_shares(ranks: int) -> None:
         assert sum(r[step].real_tokens for r in together) == reference.real_tokens
 
 
+def test_the_random_stream_depends_on_share_and_step_never_on_ranks() -> None:
+    def seeds(ranks: int) -> list[int]:
+        works = [list(loader(rank, ranks).work(1, 14)) for rank in range(ranks)]
+        return [p.seed for step in range(14) for rank in works for p in rank[step].pieces]
+
+    assert seeds(1) == seeds(2) == seeds(3)
+    assert len(set(seeds(1))) == len(seeds(1))
+
+
 def test_an_epoch_weighs_what_the_windows_weigh() -> None:
     total = sum(work.batch_weight for work in loader(0, 1).work(1, 7))
     assert total == pytest.approx(float(WEIGHTS.sum()))

@@ -28,7 +28,8 @@ def test_biases_and_norms_do_not_decay_and_none_is_left_alone() -> None:
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     for parameter in module.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    module[2].weight.grad = None
+    last = module.get_parameter("2.weight")
+    last.grad = None
     norm, applied = update.apply(0.1)
     assert (norm, applied) == (0.0, True)
     for name, parameter in module.named_parameters():
@@ -55,8 +56,9 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
     module = model()
     update = LocalUpdate(module, OPTIONS)
     backward(module)
-    assert module[0].weight.grad is not None
-    module[0].weight.grad[0, 0] = bad
+    gradient = module.get_parameter("0.weight").grad
+    assert gradient is not None
+    gradient[0, 0] = bad
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     _, applied = update.apply(0.1)
     assert not applied

@@ -103,14 +103,16 @@ def test_a_failure_on_one_rank_stops_all_with_the_same_words(
 ) -> None:
     task = ToyTask()
     sync = GradientBuckets(AllReduce(Group.alone()), 64)
-    victim = next(toy_run(Group.alone(), sync, task)[1].work(1, 1)).windows[-1]
+    piece = next(toy_run(Group.alone(), sync, task)[1].work(1, 1)).pieces[-1]
+    victim = int(piece.windows[0])
     task.poison[victim] = problem
     messages = set(run_as_threads(ranks, lambda group: fail(group, task), timeout_s=10))
     assert len(messages) == 1
     message = messages.pop()
     assert words in message
     assert f"rank {ranks - 1}: " in message
-    assert f"w{victim}" in message
+    named = message.partition("with the examples ")[2].partition(")")[0].split(", ")
+    assert set(named) == {f"w{window}" for window in piece.windows}, "only the micro-batch"
     assert message.count("rank ") == 1
     assert "step 1" in message
 

@@ -68,8 +68,9 @@ class ToyTask:
         losses = (outputs[:, 0] - (2 * batch["x"][:, 0] - 1)).square() * batch["weight"]
         for place, window in enumerate(batch["window"].tolist()):
             if isinstance(value := self.poison.get(window), float):
-                losses = losses + torch.eye(len(losses), dtype=losses.dtype)[place] * value
-        return losses.sum()
+                losses = losses.index_fill(0, torch.tensor([place]), value)
+        total: Tensor = losses.sum()
+        return total
 
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         return []
@@ -110,4 +111,4 @@ def toy_run(
 
     loader = Loader(LENGTHS, WEIGHTS, cutting, group.rank, group.size, collate)
     filler = lambda: task.collate(None, np.zeros(1, np.int32), 8)  # noqa: E731
-    return Stepper(group, model, sync, update, 5, filler), loader, module
+    return Stepper(group, model, sync, update, filler), loader, module

@@ -120,7 +120,6 @@ class _Run:
             model,
             sync,
             update,
-            self.settings.train.seed,
             self._filler(model),
         )
         duties = self._duties(model, update, loader, cutting, schedule)

@@ -52,7 +52,7 @@ def train(
 
 def _train_as_rank(settings: Settings, name: str, given: Path | None) -> None:
     folder = run_folder(settings, name, given)
-    if True:
+    if opens_run(os.environ):
         open_run(folder, settings)
     with failures_named(folder / LOGS):
         from lightwork.assembly import run_train

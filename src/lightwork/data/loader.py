@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lightwork.data.plan import EpochPlan, MicroBatch, Windows, assign, cut
+from lightwork.data.streams import stream_seed
 
 Item = TypeVar("Item")
 
@@ -30,6 +31,8 @@ class Piece:
 
     share: int
     index: int
+    seed: int
+    """Of this micro-batch's random stream: the same wherever and however often it is computed."""
     windows: Windows
     padded_tokens: int
     tensors: Any
@@ -105,7 +108,7 @@ class Loader:
         cutting = self._cutting
         parts = cut(windows, self._lengths[windows], cutting.shares, cutting.micro_batch_tokens)
         pieces = [
-            Piece(share, index, micro.windows, micro.padded_tokens, self._tensors(micro))
+            self._piece(step, share, index, micro)
             for share in self._hosted
             for index, micro in enumerate(parts[share])
         ]
@@ -119,8 +122,15 @@ class Loader:
             padded_tokens=sum(len(piece.windows) * piece.padded_tokens for piece in pieces),
         )
 
-    def _tensors(self, micro: MicroBatch) -> Any:
-        return self._collate(micro.windows, micro.padded_tokens)
+    def _piece(self, step: int, share: int, index: int, micro: MicroBatch) -> Piece:
+        return Piece(
+            share=share,
+            index=index,
+            seed=stream_seed(self._cutting.seed, step, share, index),
+            windows=micro.windows,
+            padded_tokens=micro.padded_tokens,
+            tensors=self._collate(micro.windows, micro.padded_tokens),
+        )
 
 
 class _Failure:

@@ -27,6 +27,14 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Problem:
+    """Why a rank's part of a step failed, and the ids of the examples it was working on."""
+
+    text: str
+    examples: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Agreement:
     """What all ranks said together."""
 
@@ -53,6 +61,10 @@ class Agreement:
         return any(report.save for report in self.reports)
 
 
+SHOWN = 5
+"""Examples that a message names."""
+
+
 class Control:
     """Exchanges reports; every rank gets the same Agreement."""
 
@@ -66,16 +78,17 @@ class Control:
         self._group.all_gather(rows, own).wait()
         return Agreement(tuple(_report(row) for row in rows.tolist()))
 
-    def raise_together(self, step: int, problem: str | None, examples: Sequence[str]) -> None:
+    def raise_together(self, step: int, problem: Problem | None) -> None:
         """After a failed step: every rank raises the same StepError, which names all causes."""
-        told = self._group.gather_json([problem, list(examples)[:5], len(examples)])
-        lines = []
-        for rank, (text, ids, total) in enumerate(told):
-            if text is not None:
-                more = f" … ({total} in all)" if total > len(ids) else ""
-                of = f" (its examples: {', '.join(ids)}{more})" if ids else ""
-                lines.append(f"rank {rank}: {text}{of}")
-        raise StepError(f"step {step} failed, nothing of it was applied. " + "; ".join(lines))
+        own = problem and [problem.text, problem.examples[:SHOWN], len(problem.examples)]
+        causes = []
+        for rank, told in enumerate(self._group.gather_json(own)):
+            if told is not None:
+                text, ids, total = told
+                more = f" … ({total} in all, see this rank's log)" if total > len(ids) else ""
+                of = f" (with the examples {', '.join(ids)}{more})" if ids else ""
+                causes.append(f"rank {rank}: {text}{of}")
+        raise StepError(f"step {step} failed, nothing of it was applied. {'; '.join(causes)}")
 
 
 def _report(row: Sequence[float]) -> Report:

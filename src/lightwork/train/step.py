@@ -14,11 +14,10 @@ import torch
 
 from lightwork.comm.group import Group
 from lightwork.data.loader import Piece, Work
-from lightwork.data.streams import stream_seed
 from lightwork.errors import LightworkError, StepError
-from lightwork.sync.contract import GradientSync, SyncResult
+from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.control import Agreement, Control, Report
+from lightwork.train.control import Agreement, Control, Problem, Report
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -65,29 +64,56 @@ class Outcome:
     agreement: Agreement
 
 
+class Progress:
+    """How far a rank has come in its micro-batches, for messages about failures."""
+
+    def __init__(self) -> None:
+        self.losses: list[tuple[Piece, Tensor]] = []
+        self.current: Piece | None = None
+
+    def start(self, piece: Piece) -> None:
+        """A micro-batch begins."""
+        self.current = piece
+
+    def end(self, piece: Piece, loss: Tensor) -> None:
+        """A micro-batch is done; its summed loss stays on the device."""
+        self.losses.append((piece, loss.detach().double()))
+        self.current = None
+
+    def loss_sum(self) -> float:
+        """The sum of all losses, in order."""
+        return float(sum(loss for _, loss in self.losses))
+
+    def suspects(self) -> list[int]:
+        """The windows of the micro-batch that failed, or of those without a finite loss."""
+        if self.current is not None:
+            return [int(window) for window in self.current.windows]
+        bad = [piece for piece, loss in self.losses if not math.isfinite(float(loss))]
+        return [int(window) for piece in bad for window in piece.windows]
+
+
 def forward_backward(
     model: Model,
     pieces: list[Piece],
     sync: GradientSync,
     scale: float,
-    seed: Callable[[Piece], int],
+    progress: Progress,
     clock: StepClock,
-) -> Tensor:
-    """Run all micro-batches; returns the sum of their losses, a float64 scalar on the device.
+) -> None:
+    """Run all micro-batches.
 
     ``scale`` is applied to each loss *before* backward, so the summed gradients are final.
     """
-    total = torch.zeros((), dtype=torch.float64, device=model.device)
     for number, piece in enumerate(pieces):
-        torch.manual_seed(seed(piece))
+        progress.start(piece)
+        torch.manual_seed(piece.seed)
         with sync.micro_batch(last=number == len(pieces) - 1):
             with clock.part("forward"):
                 batch = model.on_device(piece.tensors)
                 loss = model.task.loss(model.task.forward(model.trained, batch), batch)
             with clock.part("backward"):
                 (loss * scale).backward()
-        total += loss.detach()
-    return total
+        progress.end(piece, loss)
 
 
 class Stepper:
@@ -99,7 +125,6 @@ class Stepper:
         model: Model,
         sync: GradientSync,
         update: Update,
-        seed: int,
         filler: Callable[[], Batch],
     ) -> None:
         """``filler()`` makes a micro-batch for ranks that have none but need a backward."""
@@ -107,7 +132,6 @@ class Stepper:
         self._model = model
         self._sync = sync
         self._update = update
-        self._seed = seed
         self._filler = filler
         self._control = Control(group)
         self.device = model.device
@@ -128,16 +152,10 @@ class Stepper:
         """
         while True:
             report, result, problem = self._gradients(step, work, clock, measure)
-            report = replace(report, save=wish_save)
-            agreement = self._control.exchange(report)
+            agreement = self._control.exchange(replace(report, save=wish_save))
             if agreement.failed:
-                self._control.raise_together(step, problem, self._examples(work))
-            if not agreement.unsettled:
-                break
-            settled = self._sync.settle(self._group)
-            if settled.unused and self._group.rank == 0:
-                log.info(_unused_text(settled.unused))
-            if not settled.repeat:
+                self._control.raise_together(step, problem)
+            if not agreement.unsettled or not self._settle().repeat:
                 break
         assert isinstance(work, Work)
         with clock.part("optimizer"):
@@ -157,53 +175,64 @@ class Stepper:
             agreement=agreement,
         )
 
+    def _settle(self) -> Settled:
+        settled = self._sync.settle(self._group)
+        if settled.unused and self._group.rank == 0:
+            log.info(_unused_text(settled.unused))
+        return settled
+
     def _gradients(
         self, step: int, work: Work | Exception, clock: StepClock, measure: bool
-    ) -> tuple[Report, SyncResult, str | None]:
+    ) -> tuple[Report, SyncResult, Problem | None]:
         """This rank's part up to the summed gradients; failures become words, not exceptions."""
         self._sync.begin(measure)
-        loss_sum, problem = 0.0, None
+        loss_sum, text = 0.0, None
+        progress = Progress()
         try:
             if isinstance(work, Exception):
                 raise work
-            loss_sum = self._losses(step, work, clock)
+            loss_sum = self._losses(work, progress, clock)
         except LightworkError as error:
-            problem = str(error)
+            text = str(error)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
-            problem = f"{type(error).__name__}: {error}"
+            text = f"{type(error).__name__}: {error}"
             log.error("step %d failed on this rank\n%s", step, traceback.format_exc())
-        if problem is not None and not self._sync.can_discard:
-            raise StepError(f"step {step} failed on rank {self._group.rank}: {problem}")
+        if text is not None and not self._sync.can_discard:
+            raise StepError(f"step {step} failed on rank {self._group.rank}: {text}")
         result = self._sync.finish()
         clock.add("sync", result.exposed_s)
-        nonfinite = problem is None and not math.isfinite(loss_sum)
+        nonfinite = text is None and not math.isfinite(loss_sum)
         if nonfinite:
-            problem = f"the loss is {loss_sum}, not a finite number"
+            text = f"the loss is {loss_sum}, not a finite number"
         report = Report(
             loss_sum=loss_sum,
             nonfinite=nonfinite,
-            failed=problem is not None and not nonfinite,
+            failed=text is not None and not nonfinite,
             unsettled=self._sync.unsettled(),
         )
-        return report, result, problem
+        return report, result, self._problem(step, text, progress) if text else None
 
-    def _losses(self, step: int, work: Work, clock: StepClock) -> float:
+    def _problem(self, step: int, text: str, progress: Progress) -> Problem:
+        """The message shows some examples of the micro-batch, this rank's log has all."""
+        examples = self._model.example_ids(progress.suspects())
+        if examples:
+            log.error("step %d failed with the examples %s", step, ", ".join(examples))
+        return Problem(text, examples)
+
+    def _losses(self, work: Work, progress: Progress, clock: StepClock) -> float:
         scale = self._sync.scale / work.batch_weight
         pieces = work.pieces
         if not pieces and self._sync.needs_backward:
-            pieces, scale = [Piece(0, 0, np.zeros(0, np.int32), 0, self._filler())], 0.0
-        total = forward_backward(
+            pieces, scale = [Piece(0, 0, 0, np.zeros(0, np.int32), 0, self._filler())], 0.0
+        forward_backward(
             self._model,
             pieces,
             self._sync,
             scale,
-            lambda piece: stream_seed(self._seed, step, piece.share, piece.index),
+            progress,
             clock,
         )
-        return float(total) if work.pieces else 0.0
-
-    def _examples(self, work: Work | Exception) -> list[str]:
-        return [] if isinstance(work, Exception) else self._model.example_ids(work.windows)
+        return progress.loss_sum() if work.pieces else 0.0
 
 
 def _unused_text(names: tuple[str, ...]) -> str:
