@@ -12,11 +12,14 @@ import pytest
 
 from lightwork.comm.supervisor import Launch
 
-OPTIONS = {
-    "train_file": lambda given: ("train", "s.yaml", f"data.train={given}"),
-    "output_dir": lambda given: ("train", "s.yaml", "--run", given),
-    "resume": lambda given: ("evaluate", given),
-}
+
+def arguments_for(kind: str, given: str) -> tuple[str, ...]:
+    """The command that takes such a path here."""
+    if kind == "resume":
+        return ("evaluate", given)
+    if kind == "output_dir":
+        return ("train", "s.yaml", "--run", given)
+    return ("train", "s.yaml", f"data.train={given}")
 
 
 @pytest.mark.shared
@@ -29,7 +32,7 @@ def test_every_bad_path_is_one_line_before_anything_starts(
         shutil.copy(case / name, folder / name)
     for entry in json.loads((case / "input.json").read_text()):
         ((kind, given),) = entry.items()
-        ended = command(*OPTIONS[kind](given))
+        ended = command(*arguments_for(kind, given))
         assert ended.code == 2, entry
         assert len(ended.err.splitlines()) == 1, ended.err
         assert ended.err.startswith("error: ")

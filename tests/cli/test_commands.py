@@ -77,6 +77,13 @@ def test_a_run_of_other_settings_is_refused_with_the_difference(
     assert Path("mine/settings.yaml").read_text() == stored
 
 
+def test_another_name_of_run_for_torchrun(
+    folder: Path, command: Command, launches: list[Launch]
+) -> None:
+    command("train", "s.yaml", "--run-folder", "mine")
+    assert launches[0].log_dir == Path("mine/logs")
+
+
 def test_run_folders_that_cannot_be(folder: Path, command: Command, launches: list[Launch]) -> None:
     Path("a_file").write_text("x")
     Path("full").mkdir()

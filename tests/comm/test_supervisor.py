@@ -94,9 +94,11 @@ def rank_pid(folder: Path, rank: int) -> int:
     return int((folder / f"rank{rank}.pid").read_text())
 
 
-def test_ranks_meet_and_end_well(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert supervise(launch("once", tmp_path)) == 0
-    assert (tmp_path / "rank0.pid").read_text() == "run run"
+def test_ranks_that_end_well(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert supervise(launch("once", tmp_path, ranks=3)) == 0
+    assert [(tmp_path / f"rank{rank}.pid").read_text() for rank in range(3)] == [
+        f"{rank} {rank} 3 3 run" for rank in range(3)
+    ]
     assert capfd.readouterr().err == ""
 
 

@@ -21,7 +21,8 @@ def example(
 ) -> Example:
     """An example whose answers stand at their first place in the context, or at ``start``."""
     golds = tuple(Answer(text, context.index(text) if start is None else start) for text in answers)
-    return Example(example_id, question, context, golds, impossible=not golds)
+    unusable = "" if context.strip() else "blank_contexts"
+    return Example(example_id, question, context, golds, not golds, unusable)
 
 
 def examples(*items: Example) -> Examples:

@@ -121,7 +121,7 @@ CONTEXT = "Ada Pell runs the  shop\nin Kell"
 
 @pytest.fixture(scope="module")
 def rows() -> Columns:
-    """Three examples; the first has windows 0 and 1 (words 0-3 and 2-5 of the context)."""
+    """Three examples; the first has windows 0 and 1, of words 0-4 and 3-6 of its context."""
     items = examples(
         example("q1", "Who?", CONTEXT, "Ada Pell"),
         example("blank", "Who?", "  "),
@@ -130,7 +130,7 @@ def rows() -> Columns:
     tokenizer = word_tokenizer([CONTEXT, "Who? Odd job"])
     windows = build_windows(items, tokenizer, WindowOptions(9, 2, 1), training=False)
     made = Columns(windows)
-    assert made.column("example").tolist() == [0, 0, 0, 2] or len(made.column("example")) > 3
+    assert made.column("example").tolist() == [0, 0, 2]
     return made
 
 

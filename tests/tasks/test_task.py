@@ -62,7 +62,9 @@ def test_collate_pads_on_the_side_of_the_tokenizer(rows: Columns, pad_left: bool
         places = slice(16 - real[line], 16) if pad_left else slice(0, real[line])
         ids = rows.row("input_ids", window)
         assert batch["input_ids"][line, places].tolist() == ids.tolist()
-        assert batch["token_type_ids"][line, places].tolist() == rows.row("type_ids", window).tolist()
+        assert (
+            batch["token_type_ids"][line, places].tolist() == rows.row("type_ids", window).tolist()
+        )
         assert batch["attention_mask"][line, places].all()
         assert batch["attention_mask"][line].sum() == real[line]
         assert batch["input_ids"][line].count_nonzero() == real[line]

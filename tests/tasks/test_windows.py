@@ -1,8 +1,9 @@
-"""Windows: every token is covered, labels decode to the gold text, the same as Hugging Face cuts."""
+"""Windows cover every token, labels decode to the gold text, cuts are the tokenizer's own."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from pathlib import Path
@@ -134,7 +135,7 @@ def test_coverage_count_and_short_answers(
     assert max(Columns(windows).column("tokens")) <= options.max_length
     assert seen[0] == WORDS[: min(words, room)]
     assert seen[-1][-1] == WORDS[words - 1]
-    for left, right in zip(seen, seen[1:], strict=False):
+    for left, right in itertools.pairwise(seen):
         assert left[len(left) - stride :] == right[:stride]
     assert windows.summary.get("cut_questions", 0) == (question > max_question)
 
@@ -212,22 +213,6 @@ def test_the_first_gold_answer_is_learned() -> None:
     assert {label_text(windows, i) for i in range(windows.summary["windows"])} == {"w3"}
 
 
-def hugging_face(tokenizer: Any, item: Example, options: WindowOptions) -> list[list[int]]:
-    """The windows that the tokenizer itself cuts."""
-    encoded = tokenizer(
-        item.question.strip(),
-        item.context,
-        truncation="only_second",
-        max_length=options.max_length,
-        stride=options.stride,
-        return_overflowing_tokens=True,
-        return_token_type_ids=True,
-        return_offsets_mapping=True,
-    )
-    ids: list[list[int]] = encoded["input_ids"]
-    return ids
-
-
 @pytest.mark.parametrize("kind", ["wordpiece", "bytewise"])
 def test_windows_are_those_of_the_tokenizer_itself(
     kind: str, request: pytest.FixtureRequest
@@ -235,15 +220,24 @@ def test_windows_are_those_of_the_tokenizer_itself(
     tokenizer = request.getfixturevalue(kind)
     text = " ".join(TEXTS)
     items = examples(*(example(str(n), "Who, then?", text[:n]) for n in range(1, len(text), 7)))
-    options = WindowOptions(40, 7, 20)
-    windows = build_windows(items, tokenizer, options, training=False)
+    expected: dict[str, list[list[int]]] = {"input_ids": [], "token_type_ids": []}
+    for item in items:
+        encoded = tokenizer(
+            item.question,
+            item.context,
+            truncation="only_second",
+            max_length=40,
+            stride=7,
+            return_overflowing_tokens=True,
+        )
+        for name, values in expected.items():
+            values.extend(encoded.get(name, []))
+    windows = build_windows(items, tokenizer, WindowOptions(40, 7, 20), training=False)
     rows = Columns(windows)
-    expected = [ids for item in items for ids in hugging_face(tokenizer, item, options)]
-    ours = [rows.row("input_ids", i).tolist() for i in range(windows.summary["windows"])]
-    assert ours == expected
+    count = range(windows.summary["windows"])
+    assert [rows.row("input_ids", i).tolist() for i in count] == expected["input_ids"]
     if kind == "wordpiece":
-        types = tokenizer("Who, then?", TEXTS[0])["token_type_ids"]
-        assert rows.row("type_ids", len(ours) - 1).tolist() == types[: len(ours[-1]) - 1] + [1]
+        assert [rows.row("type_ids", i).tolist() for i in count] == expected["token_type_ids"]
     else:
         assert "type_ids" not in windows.columns
 
@@ -349,7 +343,8 @@ def test_columns_have_the_types_and_rows_a_store_expects() -> None:
         for name, column in windows.columns.items()
         if isinstance(column, np.ndarray)
     }
-    integers = "tokens example context_first context_last cls start end example_context".split()
+    positions = ["context_first", "context_last", "cls", "start", "end"]
+    integers = ["tokens", "example", "example_context", *positions]
     assert plain == {**dict.fromkeys(integers, "int32"), "weight": "float32"}
     ragged = {
         name: column[0].dtype.name

@@ -22,7 +22,13 @@ from lightwork.settings import Settings, check_paths, load_settings, locate, ope
 
 RunOption = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The folder of the run; otherwise runs/<settings>-<hash>."),
+    typer.Option(
+        "--run",
+        "--run-folder",  # torchrun takes --run for an abbreviation of its own --run-path
+        metavar="DIR",
+        help="The folder of the run; otherwise runs/<settings>-<hash>. After torchrun: "
+        "--run-folder.",
+    ),
 ]
 
 

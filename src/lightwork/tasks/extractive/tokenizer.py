@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightwork.errors import SettingsError
@@ -55,17 +64,21 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
     Text is treated as by BERT: accents go, Chinese characters are words of their own. The same
     texts give the same files. ``AutoTokenizer`` opens the folder.
     """
-    tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"]))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    kept = list(texts)
+    learner = _untrained(models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"]))
+    characters, inside = _alphabet(learner, kept, vocabulary // 3)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
-        special_tokens=list(SPECIAL_TOKENS.values()),
-        # Chinese needs thousands of single characters; half of the room is left for longer pieces.
-        limit_alphabet=max(vocabulary // 2, 1),
+        # The trainer breaks ties by id, and gives characters inside words their ids in the order
+        # of a hash map. Naming them here fixes the ids; the pieces are taken from it afterwards.
+        special_tokens=[*SPECIAL_TOKENS.values(), *inside],
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    learner.train_from_iterator(kept, trainer)
+    pieces = models.WordPiece(learner.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"])
+    tokenizer = _untrained(pieces)
     cls, sep = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{cls} $A {sep}",
@@ -78,3 +91,27 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, folder: Path) -> None
         **SPECIAL_TOKENS,
     )
     fast.save_pretrained(str(folder))
+
+
+def _untrained(model: models.WordPiece) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _alphabet(tokenizer: Tokenizer, texts: list[str], limit: int) -> tuple[list[str], list[str]]:
+    """The ``limit`` most frequent characters, and ``##x`` for those that stand inside words."""
+    words: Counter[str] = Counter()
+    for text in texts:
+        split = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
+        words.update(word for word, _ in split)
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    by_count = sorted(counts, key=lambda character: (-counts[character], character))
+    kept = set(by_count[:limit])
+    inside = {character for word in words for character in word[1:]}
+    return sorted(kept), [f"##{character}" for character in sorted(kept & inside)]
