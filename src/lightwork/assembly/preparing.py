@@ -13,6 +13,7 @@ import tokenizers
 
 from lightwork.data.once import build_once, content_key, file_digest
 from lightwork.data.store import FORMAT, Store, write_store
+from lightwork.errors import DataError
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
@@ -84,7 +85,7 @@ def prepare_store(
         facts = {
             "summary": {**examples.summary, **windows.summary},
             "listed": {**examples.listed, **windows.listed},
-            "impossible": any(example.impossible for example in examples.items),
+            "impossible": examples.no_answer,
         }
         write_store(temporary, windows.columns, facts)
 
@@ -113,7 +114,10 @@ def _tokenizer(settings: Settings) -> Any:
 
 
 def _digests(files: Sequence[Path]) -> list[str]:
-    return [file_digest(file) for file in files]
+    try:
+        return [file_digest(file) for file in files]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename} ({error.strerror})") from error
 
 
 def _tokenizer_digest(tokenizer: Any) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting, Loader
 from lightwork.data.store import Store
 from lightwork.errors import CheckpointError
+from lightwork.tasks.extractive.model import save_model
 from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
 from lightwork.train.optimizer import LocalUpdate
 from lightwork.train.replicas import send_tensors
@@ -85,14 +87,10 @@ def checkpoint_parts(
 ) -> Callable[[int], Sequence[Part]]:
     """What the checkpoint of a step holds; ``facts`` are those that no step changes."""
 
-    def save_model(folder: Path) -> None:
-        module.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-
     def parts(step: int) -> Sequence[Part]:
         state = {"step": step, "position": asdict(loader.position(step)), **facts}
         return (
-            Part("model", save_model),
+            Part("model", partial(save_model, module, tokenizer)),
             Part("optimizer", update.parts()),
             Part("state", state),
         )

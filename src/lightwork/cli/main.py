@@ -12,6 +12,7 @@ from lightwork import __version__
 from lightwork.cli.evaluate import evaluate
 from lightwork.cli.failures import failures_named
 from lightwork.cli.prepare import prepare
+from lightwork.cli.sample import sample
 from lightwork.cli.train import train
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
@@ -25,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command()(sample)
 app.command()(prepare)
 app.command()(train)
 app.command()(evaluate)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
+from torch.distributed import DistError
 from torch.nn.parallel import DistributedDataParallel
 
-from lightwork.errors import StepError
+from lightwork.errors import PeerLostError, StepError
 from lightwork.sync.contract import Settled, SyncResult
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class DdpSync:
         self.can_discard = group.size == 1
         self._group = group
         self._bucket_bytes = bucket_bytes
-        self._model: nn.Module | None = None
+        self._wrapper: DistributedDataParallel | None = None
         self._parameters: dict[str, nn.Parameter] = {}
         self._bytes = 0
 
@@ -43,15 +44,14 @@ class DdpSync:
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self._bytes = sum(parameter.nbytes for parameter in self._parameters.values())
         if self._group.process_group is not None:
-            model = DistributedDataParallel(
+            self._wrapper = DistributedDataParallel(
                 model,
                 process_group=self._group.process_group,
                 bucket_cap_mb=self._bucket_bytes / 2**20,
                 gradient_as_bucket_view=True,
                 broadcast_buffers=False,
             )
-        self._model = model
-        return model
+        return self._wrapper or model
 
     def begin(self, measure: bool) -> None:  # noqa: ARG002 - the wrapper hides its own gradients
         """Zero all gradients. This rank's own norm is not measurable here."""
@@ -61,11 +61,17 @@ class DdpSync:
     @contextmanager
     def micro_batch(self, last: bool) -> Iterator[None]:
         """Messages travel in the backward of the last micro-batch only."""
-        if last or not isinstance(self._model, DistributedDataParallel):
-            yield
-        else:
-            with self._model.no_sync():
+        try:
+            with nullcontext() if last or not self._wrapper else self._wrapper.no_sync():
                 yield
+        except RuntimeError as error:
+            if isinstance(error, DistError) or "gloo" in str(error):
+                reason = str(error).splitlines()[0]
+                raise PeerLostError(
+                    f"another rank went away during backward ({reason}). The first rank that "
+                    "failed has the reason."
+                ) from error
+            raise
 
     def finish(self) -> SyncResult:
         """The wrapper has waited inside backward; how long it stood still is not known."""

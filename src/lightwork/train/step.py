@@ -14,7 +14,7 @@ import torch
 
 from lightwork.comm.group import Group
 from lightwork.data.loader import Piece, Work
-from lightwork.errors import LightworkError, StepError
+from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Agreement, Control, Problem, Report
@@ -192,13 +192,17 @@ class Stepper:
             if isinstance(work, Exception):
                 raise work
             loss_sum = self._losses(work, progress, clock)
+        except PeerLostError:
+            raise  # there is nobody left to decide anything with
         except LightworkError as error:
             text = str(error)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
             text = f"{type(error).__name__}: {error}"
             log.error("step %d failed on this rank\n%s", step, traceback.format_exc())
         if text is not None and not self._sync.can_discard:
-            raise StepError(f"step {step} failed on rank {self._group.rank}: {text}")
+            alone = StepError(f"step {step} failed on rank {self._group.rank}: {text}")
+            alone.joint = False  # the others wait inside backward until this process has ended
+            raise alone
         result = self._sync.finish()
         clock.add("sync", result.exposed_s)
         nonfinite = text is None and not math.isfinite(loss_sum)

@@ -18,8 +18,8 @@ from lightwork.errors import SettingsError
 CHUNK = 512
 """Texts given to the tokenizer at a time; progress is told after each."""
 
-BLANKS = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
-"""The code points of all white space; there is none above U+3000."""
+BLANK = np.array([chr(code).isspace() for code in range(0x3001)] + [False])
+"""Whether a code point is white space; the last place stands for all above U+3000."""
 
 Progress = Callable[[int], None]
 
@@ -146,7 +146,8 @@ def encode(tokenizer: Any, texts: Sequence[str], progress: Progress | None = Non
 def _without_blanks(spans: NDArray[np.int32], text: str) -> NDArray[np.int32]:
     """Move the borders of ``spans`` inwards until no span begins or ends with a blank."""
     codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-    blank = np.append(np.isin(codes, BLANKS), False)
+    # One place more: an empty token may stand at the very end of the text.
+    blank = np.append(BLANK[np.minimum(codes, len(BLANK) - 1)], False)
     while (move := blank[spans[:, 0]] & (spans[:, 0] < spans[:, 1])).any():
         spans[move, 0] += 1
     while (move := blank[spans[:, 1] - 1] & (spans[:, 0] < spans[:, 1])).any():

@@ -41,6 +41,11 @@ class Examples:
     listed: dict[str, list[str]]
     """The first ids behind a count of the summary."""
 
+    @property
+    def no_answer(self) -> bool:
+        """Whether "no answer" can be learned: some usable question is impossible."""
+        return any(example.impossible and not example.unusable for example in self.items)
+
     def __len__(self) -> int:
         return len(self.items)
 

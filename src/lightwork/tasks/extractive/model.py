@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, BertConfig
 
 from lightwork.errors import SettingsError
-from lightwork.tasks.extractive.pretrained import SCRATCH, from_library, resolve_source
+from lightwork.tasks.extractive.pretrained import (
+    SCRATCH,
+    from_library,
+    quietly,
+    resolve_source,
+)
 from lightwork.tasks.extractive.tokenizer import load_tokenizer, train_tokenizer
 
 __all__ = [
@@ -20,10 +26,14 @@ __all__ = [
     "load_tokenizer",
     "longest_input",
     "resolve_source",
+    "save_model",
     "train_tokenizer",
 ]
 
 logger = logging.getLogger(__name__)
+
+POSITION_TABLES = ("position_embeddings", "embed_positions", "wpe")
+"""What the table of learned positions is called in the models of transformers."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,13 @@ def _pretrained(source: str, place: str, config: Any) -> Any:
     return model
 
 
+def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a folder that ``from_pretrained`` opens, with its tokenizer."""
+    with quietly():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
 def _part(key: str, prefix: str) -> str:
     return key.removeprefix(prefix).split(".")[0]
 
@@ -138,14 +155,15 @@ def _is_weight(key: str) -> bool:
 
 
 def longest_input(model: nn.Module) -> int | None:
-    """Tokens the model has places for; None when positions are relative.
+    """Tokens the model has learned places for; None when positions are computed or relative.
 
-    RoBERTa and its kin count positions from behind the padding id, so two of 514 are never used.
+    RoBERTa and its kin count positions from behind the padding id, BART from an offset, so a few
+    of the places are never used.
     """
     for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and name.rpartition(".")[2] == "position_embeddings":
+        if isinstance(module, nn.Embedding) and name.rpartition(".")[2] in POSITION_TABLES:
             first = 0 if module.padding_idx is None else module.padding_idx + 1
-            return module.num_embeddings - first
+            return int(module.num_embeddings - getattr(module, "offset", first))
     return None
 
 

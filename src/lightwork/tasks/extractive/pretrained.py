@@ -80,8 +80,8 @@ def _inside_package(source: str) -> Path:
 
 
 @contextmanager
-def from_library(source: str, what: str) -> Iterator[None]:
-    """No warnings or bars of transformers inside; its failures become one ``SettingsError``."""
+def quietly() -> Iterator[None]:
+    """No warnings or progress bars of transformers inside."""
     verbosity = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     hub = logging.getLogger("huggingface_hub")
@@ -91,14 +91,22 @@ def from_library(source: str, what: str) -> Iterator[None]:
     hub.setLevel(logging.ERROR)
     try:
         yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+        hub.setLevel(hub_level)
+
+
+@contextmanager
+def from_library(source: str, what: str) -> Iterator[None]:
+    """Quiet inside; a failure of the library becomes one ``SettingsError``."""
+    try:
+        with quietly():
+            yield
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise SettingsError(
             f"model.source {source!r}: the {what} cannot be had ({reason[:300]}). Give a folder, "
             "or a hub name that is in the cache or can be downloaded"
         ) from error
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
-        hub.setLevel(hub_level)

@@ -9,7 +9,7 @@ of at most ``stride`` tokens is whole in at least one.
 The training rule, in one place:
 
 * The first gold answer is learned. Its label covers every token that shares a character with it.
-* When no question of the files is impossible, windows without the whole answer are left out
+* When no usable question of the files is impossible, windows without the whole answer are left out
   (``left_out_windows``). When some are, such windows stay and are labelled "no answer": with the
   place of the classification token.
 * An answer that is whole in no window is counted with its id (``cut_answers``): it is too long,
@@ -121,7 +121,7 @@ def build_windows(
     labels = _labels(items, example_context, contexts, used if training else used[:0], tally)
     cut = _labelled(cut, question_length, labels)
     if training:
-        cut = _trained(cut, items, used, tally)
+        cut = _trained(cut, examples, used, tally)
     columns = _window_columns(cut, contexts, questions, template)
     if "token_type_ids" not in tokenizer.model_input_names:
         del columns["type_ids"]
@@ -211,14 +211,15 @@ def _labelled(cut: _Cut, question_length: Ints, labels: Ints) -> _Cut:
     )
 
 
-def _trained(cut: _Cut, items: list[Example], used: Ints, tally: Tally) -> _Cut:
+def _trained(cut: _Cut, examples: Examples, used: Ints, tally: Tally) -> _Cut:
     """The windows that training keeps, by the rule on top of this module."""
+    items = examples.items
     answered = np.zeros(len(items), dtype=bool)
     answered[cut.example[cut.label_first >= 0]] = True
     for index in used:
         if not answered[index] and not items[index].impossible:
             tally.note("cut_answers", items[index].id)
-    if any(items[index].impossible for index in used):
+    if examples.no_answer:
         tally.counts["no_answer_windows"] = int((cut.label_first < 0).sum())
     else:
         tally.counts["left_out_windows"] = int((cut.label_first < 0).sum())

@@ -24,7 +24,7 @@ ANIMALS = (
 )
 GOODS = "绿茶 米酒 瓷器 丝绸 竹篮 草帽 蜂蜜 豆腐 年画 剪纸 风筝 灯笼 酱油 木梳 油伞 毛笔".split()
 BIRTH_YEARS = [f"{year}年" for year in range(1931, 2005)]
-FOUNDING_YEARS = [f"{year}年" for year in range(1201, 1890)]
+FOUNDING_YEARS = [f"{year}年" for year in range(1200, 1890, 10)]
 
 ABOUT_PEOPLE = Questions(
     asked={
@@ -33,6 +33,7 @@ ABOUT_PEOPLE = Questions(
         "pet": ("{name}养了什么动物？", "{name}家里养着什么？"),
         "instrument": ("{name}会演奏什么乐器？", "{name}喜欢什么乐器？"),
         "year": ("{name}是哪一年出生的？", "{name}什么时候出生？"),
+        "home": ("{name}出生在哪里？", "{name}来自什么地方？"),
     },
     sought={
         "job": ("谁是{job}？",),
@@ -40,6 +41,7 @@ ABOUT_PEOPLE = Questions(
         "pet": ("谁养了{pet}？",),
         "instrument": ("谁会演奏{instrument}？",),
         "year": ("谁出生于{year}？",),
+        "home": ("谁来自{home}？",),
     },
 )
 ABOUT_PLACES = Questions(
@@ -81,9 +83,9 @@ PEOPLE = [
     Theme(
         openings=("{scene}的学校在找老同学。", "这是一张{scene}的老照片。"),
         tales=(
-            "{name}出生于{year}，住在{town}。",
-            "{year}出生的{name}住在{town}。",
-            "{name}住在{town}，是{year}出生的。",
+            "{name}{year}出生在{home}。",
+            "{year}，{name}在{home}出生。",
+            "{name}来自{home}，是{year}出生的。",
         ),
         questions=ABOUT_PEOPLE,
         blank="",
@@ -119,6 +121,7 @@ def people(draw: Draw, names: Register, count: int) -> dict[str, list[str]]:
     return {
         "name": _full_names(draw, names, count),
         "town": names.some("town", count),
+        "home": names.some("town", count),
         "job": draw.some(JOBS, count),
         "pet": ["".join(pair) for pair in pets],
         "instrument": draw.some(INSTRUMENTS, count),

@@ -42,7 +42,7 @@ GOODS = (
     "walnut bread,wax candles,wooden toys,wool blankets"
 ).split(",")
 BIRTH_YEARS = [str(year) for year in range(1931, 2005)]
-FOUNDING_YEARS = [str(year) for year in range(1201, 1890)]
+FOUNDING_YEARS = [str(year) for year in range(1200, 1890, 10)]
 
 ABOUT_PEOPLE = Questions(
     asked={
@@ -51,6 +51,7 @@ ABOUT_PEOPLE = Questions(
         "pet": ("Which animals does {name} keep?", "What animals live with {name}?"),
         "instrument": ("Which instrument does {name} play?", "What does {name} like to play?"),
         "year": ("When was {name} born?", "In which year was {name} born?"),
+        "home": ("Where was {name} born?", "From which town did {name} come?"),
     },
     sought={
         "job": ("Who works as a {job}?", "Who is the {job}?"),
@@ -58,6 +59,7 @@ ABOUT_PEOPLE = Questions(
         "pet": ("Who keeps {pet}?", "Who looks after {pet}?"),
         "instrument": ("Who plays the {instrument}?", "Who can play the {instrument}?"),
         "year": ("Who was born in {year}?",),
+        "home": ("Who was born in {home}?", "Who came from {home}?"),
     },
 )
 ABOUT_PLACES = Questions(
@@ -114,11 +116,10 @@ PEOPLE = [
             "The guest book of {scene} is full of names.",
         ),
         tales=(
-            "{name} was born in {year} and lives in {town}.",
-            "Born in {year}, {name} now lives in {town}.",
-            "{name} from {town} was born in {year}.",
-            "In {town} lives {name}, born in {year}.",
-            "{name} was born in {year}. Today {first} lives in {town}.",
+            "{name} was born in {home} in {year}.",
+            "Born in {year}, {name} grew up in {home}.",
+            "{name} came from {home}, where {first} was born in {year}.",
+            "In {home} {name} was born in {year}.",
         ),
         questions=ABOUT_PEOPLE,
         blank=" ",
@@ -166,6 +167,7 @@ def people(draw: Draw, names: Register, count: int) -> dict[str, list[str]]:
         "name": [f"{one} {other}" for one, other in zip(first, last, strict=True)],
         "first": first,
         "town": names.some("town", count),
+        "home": names.some("town", count),
         "job": draw.some(JOBS, count),
         "pet": [" ".join(pair) for pair in pets],
         "instrument": draw.some(INSTRUMENTS, count),

@@ -25,7 +25,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Theme:
-    """A way to tell of several subjects: each gets the same kinds of facts."""
+    """A way to tell some facts about a subject."""
 
     openings: Sequence[str]
     """First sentences; their only hole is ``scene``."""
@@ -38,7 +38,8 @@ class Theme:
 
 def fill(sentence: str, facts: Facts) -> tuple[str, dict[str, int]]:
     """``sentence`` with its holes filled, and where each hole first starts (in code points)."""
-    text, starts = "", {}
+    text = ""
+    starts: dict[str, int] = {}
     for words, hole, _, _ in Formatter().parse(sentence):
         text += words
         if hole is not None:
@@ -47,27 +48,33 @@ def fill(sentence: str, facts: Facts) -> tuple[str, dict[str, int]]:
     return text, starts
 
 
-def paragraph(draw: Draw, theme: Theme, scene: str, cast: Sequence[Facts]) -> dict[str, Any]:
-    """A context that tells of every subject in ``cast``, and two questions about each."""
-    context = fill(draw.one(theme.openings), {"scene": scene})[0]
-    tales = draw.some(theme.tales, len(theme.tales))
+def paragraph(
+    draw: Draw, themes: Sequence[Theme], scene: str, cast: Sequence[Facts]
+) -> dict[str, Any]:
+    """A context with tales of two themes about each subject in ``cast``, and questions."""
+    themes = draw.some(themes, 2)
+    context = fill(draw.one(themes[0].openings), {"scene": scene})[0]
     questions = []
-    for place, facts in enumerate(cast):
-        context += theme.blank
-        text, starts = fill(tales[place % len(tales)], facts)
-        for question, hole in _questions(draw, theme.questions, facts, starts):
-            answer = {"text": facts[hole], "answer_start": len(context) + starts[hole]}
+    for facts in cast:
+        told: dict[str, int] = {}
+        for theme in themes:
+            context += theme.blank
+            text, starts = fill(draw.one(theme.tales), facts)
+            for hole, start in starts.items():
+                told.setdefault(hole, len(context) + start)
+            context += text
+        for question, hole in _questions(draw, themes[0].questions, facts, told):
+            answer = {"text": facts[hole], "answer_start": told[hole]}
             questions.append({"question": question, "answers": [answer]})
-        context += text
     return {"context": context, "qas": draw.some(questions, len(questions))}
 
 
 def _questions(
     draw: Draw, questions: Questions, facts: Facts, told: Mapping[str, int]
 ) -> list[tuple[str, str]]:
-    """Two questions about one subject, each with the hole that answers it."""
-    holes = draw.some([hole for hole in told if hole in questions.asked], 2)
-    chosen = [(draw.one(questions.asked[hole]), hole) for hole in holes]
-    if draw.below(2):
-        chosen[1] = (draw.one(questions.sought[holes[1]]), "name")
+    """Four questions about one subject, each with the hole that answers it."""
+    open_holes = [hole for hole in told if hole in questions.asked]
+    holes = draw.some(open_holes, len(open_holes))
+    chosen = [(draw.one(questions.asked[hole]), hole) for hole in holes[:3]]
+    chosen.append((draw.one(questions.sought[holes[-1]]), "name"))
     return [(fill(question, facts)[0], hole) for question, hole in chosen]

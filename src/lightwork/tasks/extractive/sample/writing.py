@@ -14,12 +14,12 @@ from lightwork.tasks.extractive.sample.names import Lexicon, Register, deal
 from lightwork.tasks.extractive.sample.story import paragraph
 
 SEED = 2024
-TRAIN_PARAGRAPHS, DEV_PARAGRAPHS = 2500, 90
+TRAIN_PARAGRAPHS, DEV_PARAGRAPHS = 3200, 120
 PARAGRAPHS_PER_ARTICLE = 10
 CHINESE_EVERY = 5
-LONG_EVERY = 37
+LONG_EVERY = 60
 """One paragraph in this many tells of so many subjects that it needs several windows."""
-SUBJECTS, SUBJECTS_WHEN_LONG = 3, 8
+SUBJECTS, SUBJECTS_WHEN_LONG = 1, 3
 
 
 def write_sample(folder: Path) -> tuple[Path, Path]:
@@ -80,4 +80,4 @@ def _paragraph(draw: Draw, names: tuple[Lexicon, Lexicon], number: int) -> dict[
     else:
         themes, holes = language.PLACES, language.places(draw, register, count)
     cast = [dict(zip(holes, facts, strict=True)) for facts in zip(*holes.values(), strict=True)]
-    return paragraph(draw, draw.one(themes), register.one("town"), cast)
+    return paragraph(draw, themes, register.one("town"), cast)
