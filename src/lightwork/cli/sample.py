@@ -21,5 +21,5 @@ def sample(folder: Folder = Path("demo")) -> None:
             typer.echo(path)
     except OSError as error:
         raise RunError(
-            f"cannot write the sample to {folder.absolute()} ({error.strerror}); name another folder"
+            f"cannot write the sample to {folder.absolute()} ({error.strerror}); name another"
         ) from None

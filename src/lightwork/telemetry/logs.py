@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
+from rich.highlighter import NullHighlighter
 from rich.logging import RichHandler
+
+from lightwork.telemetry.terminal import terminal
 
 
 @contextmanager
@@ -45,11 +47,15 @@ def logging_to(folder: Path | None, rank: int) -> Iterator[logging.Logger]:
 
 def _terminal() -> logging.Handler:
     """Plain lines; on a terminal rich writes them above a running bar."""
-    if not sys.stderr.isatty():
+    if not terminal().is_terminal:
         handler: logging.Handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(message)s"))
         return handler
-    console = Console(file=sys.stderr, soft_wrap=True)
     return RichHandler(
-        console=console, show_time=False, show_level=False, show_path=False, markup=False
+        console=terminal(),
+        show_time=False,
+        show_level=False,
+        show_path=False,
+        markup=False,
+        highlighter=NullHighlighter(),
     )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lightwork.telemetry.terminal import terminal
 
 
 @contextmanager
 def counting(title: str) -> Iterator[Callable[[int, int], None]]:
     """Gives a function ``progress(done, total)`` that moves a bar called ``title``."""
-    console = Console(file=sys.stderr)
+    console = terminal()
     if not console.is_terminal:
         yield lambda _done, _total: None
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lightwork.telemetry.records import StepRecord
+from lightwork.telemetry.terminal import terminal
 
 log = logging.getLogger("lightwork")
 
@@ -63,7 +63,7 @@ class StepDisplay:
     def __init__(self, total: int, every: int, console: Console | None = None) -> None:
         self._total, self._every = total, every
         self._recent: deque[tuple[float, int]] = deque(maxlen=max(2, min(every, 100) + 1))
-        console = console or Console(file=sys.stderr)
+        console = console or terminal()
         self._bar: Progress | None = None
         if console.is_terminal:
             self._bar = Progress(

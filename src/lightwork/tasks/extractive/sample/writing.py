@@ -17,7 +17,7 @@ SEED = 2024
 TRAIN_PARAGRAPHS, DEV_PARAGRAPHS = 3200, 120
 PARAGRAPHS_PER_ARTICLE = 10
 CHINESE_EVERY = 5
-LONG_EVERY = 60
+LONG_EVERY = 61
 """One paragraph in this many tells of so many subjects that it needs several windows."""
 SUBJECTS, SUBJECTS_WHEN_LONG = 1, 3
 

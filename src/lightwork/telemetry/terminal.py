@@ -1,0 +1,13 @@
+"""The one console of this process: what is logged appears above a running bar, not through it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from rich.console import Console
+
+
+@cache
+def terminal() -> Console:
+    """Standard error, where everything for a person goes; standard output stays for data."""
+    return Console(stderr=True, soft_wrap=True)
