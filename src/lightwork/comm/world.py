@@ -61,11 +61,7 @@ def read_world(
     size = _count(environ, "WORLD_SIZE", least=1)
     rank = _position(environ, "RANK", "WORLD_SIZE", size)
     local_rank = _count(environ, "LOCAL_RANK", least=0)
-    if "LOCAL_WORLD_SIZE" in environ:
-        local_size = _count(environ, "LOCAL_WORLD_SIZE", least=1)
-        _position(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE", local_size)
-    else:
-        local_size = local_rank + 1
+    local_size = _local_size(environ, local_rank)
     if local_size > size:
         raise LaunchError(
             f"{local_size} local processes (LOCAL_RANK={local_rank}) but WORLD_SIZE={size}"
@@ -86,6 +82,15 @@ def read_world(
         environ.get("LIGHTWORK_RUN_ID") or environ.get("TORCHELASTIC_RUN_ID", ""),
         "lightwork" if "LIGHTWORK_RUN_ID" in environ else "torchrun",
     )
+
+
+def _local_size(environ: Mapping[str, str], local_rank: int) -> int:
+    """Ranks on this machine; the least that ``LOCAL_RANK`` allows where nobody says."""
+    if "LOCAL_WORLD_SIZE" not in environ:
+        return local_rank + 1
+    local_size = _count(environ, "LOCAL_WORLD_SIZE", least=1)
+    _position(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE", local_size)
+    return local_size
 
 
 def visible_gpus() -> int:
@@ -138,7 +143,24 @@ def open_group(
         yield Group.alone()
         return
     from torch import distributed as dist
+
+    group = _meet(world, timeout_s, environ)
+    try:
+        yield group
+    except BaseException:
+        group.abort()
+        raise
+    finally:
+        group.close()
+        dist.destroy_process_group()
+
+
+def _meet(world: World, timeout_s: float, environ: Mapping[str, str]) -> Group:
+    """Connect to all other ranks; PeerLostError when they do not come in time."""
+    from torch import distributed as dist
     from torch.distributed.distributed_c10d import PrefixStore
+
+    from lightwork.comm.group import Group
 
     stay_on_loopback(world, environ)
     kind = "cpu" if world.device == "cpu" else "cuda"
@@ -158,15 +180,7 @@ def open_group(
             f"{environ.get('MASTER_ADDR')}:{environ.get('MASTER_PORT')} within {timeout_s:g} s "
             f"({str(error).splitlines()[0]})"
         ) from error
-    group = Group(dist.group.WORLD, PrefixStore("splits", agreed), timeout_s, kind)
-    try:
-        yield group
-    except BaseException:
-        group.abort()
-        raise
-    finally:
-        group.close()
-        dist.destroy_process_group()
+    return Group(dist.group.WORLD, PrefixStore("splits", agreed), timeout_s, kind)
 
 
 def stay_on_loopback(world: World, environ: Mapping[str, str]) -> None:
