@@ -114,12 +114,20 @@ def test_an_interrupted_write_leaves_nothing_behind_its_name(run: Checkpoints) -
 
 def test_rotation_keeps_the_newest_and_the_best(run: Checkpoints) -> None:
     run.point_best(5)
-    run.rotate(keep=1)
+    run.rotate(200, keep=1)
     assert [step for step, _ in run.all()] == [5, 200]
     assert run.best() == run.at(5).resolve()
     run.point_best(200)
-    run.rotate(keep=1)
+    run.rotate(200, keep=1)
     assert [step for step, _ in run.all()] == [200]
+
+
+def test_a_damaged_later_step_never_displaces_a_fresh_one(run: Checkpoints) -> None:
+    (run.at(200) / "state.json").unlink()
+    assert run.newest(lambda text: None) == run.at(10)
+    run.write(15, parts(15))
+    run.rotate(15, keep=1)
+    assert [step for step, _ in run.all()] == [15]
 
 
 def test_no_room_is_a_message_and_older_ones_stay(run: Checkpoints) -> None:

@@ -239,6 +239,9 @@ class _Run:
 
     def _say_start(self, schedule: Schedule, cutting: Cutting, done: int) -> None:
         ranks = self.group.size
+        if done >= schedule.total_steps:
+            log.info("this run is finished: it has done all its %d steps", schedule.total_steps)
+            return
         where = f"after step {done}" if done else "from the start"
         log.info(
             "training %s of %d on %d %s (%s, %d threads each), %d shares, %s",

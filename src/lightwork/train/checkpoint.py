@@ -122,11 +122,16 @@ class Checkpoints:
         temporary.symlink_to(self.at(step).relative_to(self._run))
         temporary.replace(self._run / "best")
 
-    def rotate(self, keep: int) -> None:
-        """Delete all but the newest ``keep`` and the best one."""
+    def rotate(self, newest_step: int, keep: int) -> None:
+        """Delete all but the best one and the ``keep`` newest up to ``newest_step``.
+
+        Later steps are of a timeline that ended in damage: had one of them verified, the run would
+        have gone on from there. Counting them as newest would delete what was just written.
+        """
         best = self.best()
-        for _, path in self.all()[:-keep]:
-            if best is None or path.resolve() != best:
+        kept = [path for step, path in self.all() if step <= newest_step][-keep:]
+        for _, path in self.all():
+            if path not in kept and (best is None or path.resolve() != best):
                 _remove(path)
 
 

@@ -118,7 +118,7 @@ class Duties:
         if self._group.rank == 0:
             try:
                 self._checkpoints.write(step, self._parts(step))
-                self._checkpoints.rotate(self._calendar.keep)
+                self._checkpoints.rotate(step, self._calendar.keep)
             except CheckpointError as error:
                 problem = str(error)
         problem = self._group.gather_json(problem)[0]
