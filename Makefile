@@ -20,7 +20,7 @@ demo: setup
 	$(BIN)/lightwork evaluate runs/demo --data demo/dev.json --out runs/demo/answers --overwrite
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff format --check .

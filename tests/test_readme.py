@@ -23,7 +23,8 @@ SMALL = [
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return [text for kind, text in found if kind == language]
 
 
 def commands() -> list[list[str]]:
@@ -34,7 +35,7 @@ def commands() -> list[list[str]]:
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"make (\w+)", README))
+    targets = set(re.findall(r"^make (\w+)", README, re.MULTILINE))
     assert targets == {"demo", "test"}
     assert all(f"\n{target}: setup" in makefile for target in targets)
 

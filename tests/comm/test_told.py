@@ -44,3 +44,8 @@ def test_under_our_supervisor_the_words_are_left_for_it(
     assert bool(capsys.readouterr().err) == printed
     assert read_told(path) == Told("größer", joint, shown)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_rank_that_does_not_know_its_number_speaks(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("RANK is abc", {"RANK": "abc"})
+    assert capsys.readouterr().err == "RANK is abc\n"

@@ -76,4 +76,11 @@ def test_writing_again_changes_nothing(sample: tuple[Path, Path]) -> None:
     assert [path.stat().st_mtime_ns for path in sample] == before
 
 
+def test_what_somebody_changed_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text("mine")
+    with pytest.raises(FileExistsError):
+        write_sample(tmp_path)
+    assert (tmp_path / "dev.json").read_text() == "mine"
+
+
 DIGESTS = ["06b007f1b8f08103", "a82cfd9ec4d807c2"]

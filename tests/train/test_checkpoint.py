@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from lightwork.errors import CheckpointError
 from lightwork.train.checkpoint import Checkpoints, Part, problem_of, read_state, read_tensors
@@ -134,6 +135,11 @@ def test_no_room_is_a_message_and_older_ones_stay(run: Checkpoints) -> None:
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(CheckpointError, match="No space left"):
-        run.write(300, [Part("model", full)])
+    def full_inside_a_library(folder: Path) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    for broken in (full, full_inside_a_library):
+        with pytest.raises(CheckpointError, match="No space left"):
+            run.write(300, [Part("model", broken)])
+        assert not list(run.folder.glob(".*")), "what was half-written takes no room"
     assert run.newest(pytest.fail) == run.at(200)

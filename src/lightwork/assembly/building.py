@@ -87,3 +87,11 @@ def build_replica(
 def answers_can_be_missing(store: Store) -> bool:
     """Whether some question of these files has no answer, so that "no answer" is one."""
     return bool(store.facts["impossible"])
+
+
+def shown_path(path: Path) -> str:
+    """A path as a person in the current folder would write it."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -14,9 +14,11 @@ from lightwork.assembly.building import (
     build_task,
     group_of_all_ranks,
     place_of_this_rank,
+    shown_path,
 )
 from lightwork.assembly.preparing import prepare_store
 from lightwork.comm.group import Group
+from lightwork.data.store import Store
 from lightwork.errors import RunError
 from lightwork.settings import Settings
 from lightwork.tasks.contract import Task
@@ -26,6 +28,9 @@ from lightwork.train.evaluate import Evaluation, evaluate
 from lightwork.train.step import Model
 
 log = logging.getLogger("lightwork")
+
+SHOWN = 3
+"""Answers that are printed."""
 
 
 def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings) -> None:
@@ -49,8 +54,10 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             )
             result = evaluate(group, model, store, settings.evaluate.batch_tokens)
             _write(group, task, result, out)
-            log.info("%s on %s", _shown(result), ", ".join(str(path) for path in data))
-            log.info("written by %s: %s", checkpoint.name, out)
+            _say(store, result)
+            names = ", ".join(shown_path(path) for path in data)
+            log.info("%s on %s", _shown(result), names)
+            log.info("answered by %s, written to %s", checkpoint.name, shown_path(out))
 
 
 def _checkpoint(run: Path) -> Path:
@@ -86,6 +93,14 @@ def _write(group: Group, task: Task, result: Evaluation, out: Path) -> None:
     problem = group.gather_json(problem)[0]
     if problem is not None:
         raise RunError(problem)
+
+
+def _say(store: Store, result: Evaluation) -> None:
+    """A few answers, so that a person sees what the scores mean; rank 0 has them."""
+    answers = list((result.predictions or {}).values())
+    for number in range(0, len(answers), max(1, -(-len(answers) // SHOWN)))[:SHOWN]:
+        question = store.text("example_question", number)
+        log.info("  %s  ->  %s", question, answers[number][0]["text"] or "(no answer)")
 
 
 def _shown(result: Evaluation) -> str:

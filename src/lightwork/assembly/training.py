@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from lightwork.assembly.building import (
     build_task,
     group_of_all_ranks,
     place_of_this_rank,
+    shown_path,
 )
 from lightwork.assembly.preparing import Prepared, prepare
 from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
@@ -268,5 +270,9 @@ class _Run:
     def _say_end(self, schedule: Schedule) -> None:
         checkpoints = Checkpoints(self.folder)
         best = checkpoints.best() or checkpoints.at(schedule.total_steps)
-        log.info("finished %d steps; the best model is %s", schedule.total_steps, best / "model")
-        log.info("next: lightwork evaluate %s --data FILE --out DIR", self.folder)
+        log.info(
+            "finished %d steps; the best model is %s",
+            schedule.total_steps,
+            shown_path(best / "model"),
+        )
+        log.info("next: lightwork evaluate %s --data FILE", shlex.quote(shown_path(self.folder)))

@@ -39,7 +39,7 @@ Data = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where to write; otherwise RUN/evaluation/<name of FILE>."),
+    typer.Option(metavar="DIR", help="Where to write; otherwise RUN/evaluation/<names of FILEs>."),
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Write to a folder that holds files already.")
@@ -60,7 +60,11 @@ def evaluate(
     record = read_run(run)
     settings = load_settings(locate(run)[0], overrides or [])
     files = _data_files(settings, data)
-    out = (run / "evaluation" / files[0].stem if out is None else out.expanduser()).absolute()
+    out = (
+        run / "evaluation" / "+".join(file.stem for file in files)
+        if out is None
+        else out.expanduser()
+    ).absolute()
     as_rank = is_rank(os.environ)
     if as_rank:
         refuse_ranks(ranks, os.environ)

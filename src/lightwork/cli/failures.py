@@ -11,6 +11,9 @@ from pathlib import Path
 
 from lightwork.errors import LightworkError
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 + SIGINT."""
+
 
 class UnexpectedError(LightworkError):
     """A mistake of ours, or of a library; its traceback was written to a file."""

@@ -10,15 +10,13 @@ import typer
 
 from lightwork import __version__
 from lightwork.cli.evaluate import evaluate
-from lightwork.cli.failures import failures_named
+from lightwork.cli.failures import INTERRUPTED, failures_named
 from lightwork.cli.prepare import prepare
 from lightwork.cli.sample import sample
 from lightwork.cli.train import train
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
 from lightwork.errors import LightworkError
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=False,

@@ -20,6 +20,7 @@ def sample(folder: Folder = Path("demo")) -> None:
         for path in write_sample(folder.expanduser()):
             typer.echo(path)
     except OSError as error:
+        path = error.filename or folder
         raise RunError(
-            f"cannot write the sample to {folder.absolute()} ({error.strerror}); name another"
+            f"cannot write {path}: {error.strerror}; delete it or name another folder"
         ) from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lightwork.cli.arguments import Overrides, Ranks, SettingsFile
-from lightwork.cli.failures import failures_named
+from lightwork.cli.failures import INTERRUPTED, failures_named
 from lightwork.cli.launching import (
     LOGS,
     is_rank,
@@ -18,6 +19,7 @@ from lightwork.cli.launching import (
     refuse_ranks,
     start_ranks,
 )
+from lightwork.errors import LightworkError
 from lightwork.settings import Settings, check_paths, load_settings, locate, open_run, run_folder
 
 RunOption = Annotated[
@@ -48,11 +50,19 @@ def train(
         return
     count = ranks_here(ranks, settings.launch.device, os.environ)
     folder = run_folder(settings, file.stem, run or found)
+    is_new = not folder.exists()
     record = open_run(folder, settings)
     # Ranks read what was just stored: all see the same settings, whatever becomes of the file.
     with failures_named(folder / LOGS):
         arguments = ["train", str(folder.absolute())]
         code = start_ranks(arguments, count, folder, record.run_id, settings.launch.grace_s)
+    if code == LightworkError.exit_code and is_new and not (folder / "checkpoints").exists():
+        shutil.rmtree(folder)  # a mistake in the data or the model: there is no run to go on with
+    if code == INTERRUPTED:
+        typer.echo(
+            f"interrupted; the same command goes on from the newest checkpoint in {folder}",
+            err=True,
+        )
     raise typer.Exit(code)
 
 

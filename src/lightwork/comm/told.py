@@ -29,7 +29,8 @@ def tell(message: str, environ: Mapping[str, str], joint: bool = True) -> None:
 
     The rank must then write nothing more and exit with the error's ``exit_code``.
     """
-    first = environ.get("RANK", "0") == "0"
+    rank = environ.get("RANK", "0")
+    first = rank == "0" or not rank.isdecimal()  # a rank that does not know its number speaks
     path = environ.get("LIGHTWORK_TOLD")
     shown = (first and joint) if path else (first or not joint)
     if shown or (path and not first):  # the latter goes to the rank's log

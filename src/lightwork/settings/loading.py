@@ -95,6 +95,7 @@ def _known(model: type[BaseModel], tree: Tree) -> tuple[Values, list[str]]:
 def _override(model: type[BaseModel], values: Values, overrides: Sequence[str]) -> list[str]:
     """Put ``section.key=value`` texts into ``values``; those that cannot be are complaints."""
     wrong: list[str] = []
+    seen: set[str] = set()
     for text in overrides:
         name, equals, value = text.partition("=")
         name = name.strip()
@@ -103,7 +104,10 @@ def _override(model: type[BaseModel], values: Values, overrides: Sequence[str]) 
             wrong.append(f"{text} is not understood; write settings as section.key=value")
         elif name not in keys(model):
             wrong.append(_unknown(model, name, COMMAND_LINE))
+        elif name in seen:
+            wrong.append(f"{name} is given twice on the {COMMAND_LINE}")
         else:
+            seen.add(name)
             try:
                 values[section][key] = parse_value(value, COMMAND_LINE)
             except SettingsError as error:

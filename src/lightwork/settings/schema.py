@@ -72,6 +72,12 @@ class DataSettings(Section):
     @model_validator(mode="after")
     def _window_has_room(self) -> DataSettings:
         room = self.max_length - self.max_question_length - SPECIAL_TOKENS
+        if room < 1:
+            raise ValueError(
+                f"data.max_length is {self.max_length}, but must be at least "
+                f"{self.max_question_length + SPECIAL_TOKENS + 1}: data.max_question_length "
+                f"{self.max_question_length}, {SPECIAL_TOKENS} special tokens and 1 of the context"
+            )
         if self.stride >= room:
             raise ValueError(
                 f"data.stride is {self.stride}, but must be below {room}: data.max_length "

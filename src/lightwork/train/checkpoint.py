@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -77,10 +78,12 @@ class Checkpoints:
             _remove(target)
             temporary.rename(target)
             _sync(self.folder)
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(temporary, ignore_errors=True)  # it may be what fills the disk
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise CheckpointError(
-                f"cannot write the checkpoint {target} ({error.strerror or error}); older ones "
-                "are untouched. Make room or choose another --run folder."
+                f"cannot write the checkpoint {target} ({reason}); older ones are untouched. "
+                "Make room or choose another --run folder."
             ) from error
         return target
 

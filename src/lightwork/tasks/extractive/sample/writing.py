@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -25,9 +26,9 @@ SUBJECTS, SUBJECTS_WHEN_LONG = 1, 3
 def write_sample(folder: Path) -> tuple[Path, Path]:
     """Write ``train.json`` and ``dev.json`` below ``folder`` and return their paths.
 
-    A file that already holds the sample is left alone; any other is replaced in one move, so a
-    reader never sees half a file. The bytes are the same on every machine. ``OSError`` when the
-    folder cannot be written.
+    A file that already holds the sample is left alone, and one that holds anything else raises
+    ``FileExistsError``. A new file appears in one move, so a reader never sees half of it. The
+    bytes are the same on every machine. ``OSError`` when the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "train.json", folder / "dev.json"
@@ -38,8 +39,11 @@ def write_sample(folder: Path) -> tuple[Path, Path]:
 
 
 def _publish(path: Path, content: bytes) -> None:
-    if path.is_file() and path.read_bytes() == content:
-        return
+    if path.exists():
+        if path.is_file() and path.read_bytes() == content:
+            return
+        reason = "it exists and holds something else"
+        raise FileExistsError(errno.EEXIST, reason, str(path))
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)
     draft.replace(path)
