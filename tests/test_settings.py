@@ -330,8 +330,8 @@ def test_model_source_is_a_path_only_where_it_is_one(folder: Path) -> None:
 
 
 def path_mistake(*overrides: str) -> str:
+    cache = [] if any("data.cache" in text for text in overrides) else ["data.cache=cache"]
     with pytest.raises(SettingsError) as caught:
-        cache = [] if any("data.cache" in text for text in overrides) else ["data.cache=cache"]
         check_paths(load(*cache, *overrides))
     return str(caught.value)
 
