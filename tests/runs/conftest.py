@@ -50,9 +50,7 @@ class World:
         """Evaluate ``run`` on dev.json with ``ranks`` processes."""
         target = self.folder / out
         dev = str(self.folder / "dev.json")
-        self._start(
-            ranks, "evaluate", str(self.settings), str(run), dev, str(target), *overrides
-        )
+        self._start(ranks, "evaluate", str(self.settings), str(run), dev, str(target), *overrides)
         return target
 
     def _start(self, ranks: int, what: str, *arguments: str) -> None:
