@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.comm.world import World, bind_device, open_group, read_world, visible_gpus
+from lightwork.comm.world import World, bind_device, read_world, visible_gpus
 from lightwork.data.store import Store
 from lightwork.data.streams import stream_seed
 from lightwork.settings import Settings
@@ -30,13 +30,6 @@ def place_of_this_rank(settings: Settings, log_dir: Path | None) -> Iterator[Wor
     with logging_to(log_dir, world.rank):
         bind_device(world, compute_threads(settings, world))
         yield world
-
-
-@contextmanager
-def group_of_all_ranks(settings: Settings, world: World) -> Iterator[Group]:
-    """The group; opened late, so that no rank waits in it for data to be prepared."""
-    with open_group(world, settings.sync.timeout_s) as group:
-        yield group
 
 
 def compute_threads(settings: Settings, world: World) -> int:

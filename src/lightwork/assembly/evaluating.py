@@ -12,12 +12,12 @@ import torch
 from lightwork.assembly.building import (
     build_replica,
     build_task,
-    group_of_all_ranks,
     place_of_this_rank,
     shown_path,
 )
 from lightwork.assembly.preparing import prepare_store
 from lightwork.comm.group import Group
+from lightwork.comm.world import open_group
 from lightwork.data.store import Store
 from lightwork.errors import RunError
 from lightwork.settings import Settings
@@ -39,7 +39,7 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
         checkpoint = _checkpoint(run)
         tokenizer = load_tokenizer(str(checkpoint / "model"))
         store = prepare_store(settings, tokenizer, data, training=False)
-        with group_of_all_ranks(settings, world) as group:
+        with open_group(world, settings.sync.timeout_s) as group:
             module = build_replica(
                 group, settings, str(checkpoint / "model"), len(tokenizer), world.device
             )
@@ -56,7 +56,7 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             _write(group, task, result, out)
             _say(store, result)
             names = ", ".join(shown_path(path) for path in data)
-            log.info("%s on %s", _shown(result), names)
+            log.info("%s on %s", result, names)
             log.info("answered by %s, written to %s", checkpoint.name, shown_path(out))
 
 
@@ -101,10 +101,3 @@ def _say(store: Store, result: Evaluation) -> None:
     for number in range(0, len(answers), max(1, -(-len(answers) // SHOWN)))[:SHOWN]:
         question = store.text("example_question", number)
         log.info("  %s  ->  %s", question, answers[number][0]["text"] or "(no answer)")
-
-
-def _shown(result: Evaluation) -> str:
-    return "  ".join(
-        f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in result.scores.items()
-    )

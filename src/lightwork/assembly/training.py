@@ -19,14 +19,13 @@ from lightwork.assembly.building import (
     answers_can_be_missing,
     build_replica,
     build_task,
-    group_of_all_ranks,
     place_of_this_rank,
     shown_path,
 )
 from lightwork.assembly.preparing import Prepared, prepare
 from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
 from lightwork.comm.group import Group
-from lightwork.comm.world import World
+from lightwork.comm.world import World, open_group
 from lightwork.data.loader import Cutting, Loader
 from lightwork.errors import LaunchError, RunError
 from lightwork.settings import RunRecord, Settings, identity, open_run, write_run
@@ -51,8 +50,9 @@ def run_train(settings: Settings, run: Path) -> None:
     """Train, or go on with, the run in the folder ``run``; called on every rank."""
     with place_of_this_rank(settings, run / "logs") as world:
         prepared = prepare(settings)
+        # The group comes last, so that no rank waits in it for data to be prepared.
         lock = _only_training(run) if world.rank == 0 else nullcontext()
-        with lock, group_of_all_ranks(settings, world) as group:
+        with lock, open_group(world, settings.sync.timeout_s) as group:
             record = _begin(group, settings, run)
             _Run(group, world, settings, run, record, prepared).train()
 

@@ -91,10 +91,6 @@ class Store:
         """All values of a column; of a ragged one, end to end."""
         return self._columns[name]
 
-    def starts(self, name: str) -> NDArray[np.int64]:
-        """Where each row of a ragged column starts, and where the last one ends."""
-        return self._columns[name + _STARTS]
-
     def row(self, name: str, index: int) -> NDArray[Any]:
         """One row of a ragged column, without copying."""
         starts = self._columns[name + _STARTS]

@@ -137,10 +137,6 @@ class Duties:
             best = mine > max(earlier.values(), default=float("-inf"))
             if best:
                 self._checkpoints.point_best(step)
-            shown = "  ".join(
-                f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
-                for name, value in result.scores.items()
-            )
             seconds = time.monotonic() - started_s
             mark = "  (best so far)" if best else ""
-            log.info("evaluation at step %d: %s  in %.1f s%s", step, shown, seconds, mark)
+            log.info("evaluation at step %d: %s  in %.1f s%s", step, result, seconds, mark)

@@ -34,6 +34,13 @@ class Evaluation:
     predictions: Predictions | None
     """Per example its best answers, in input order; on rank 0 only."""
 
+    def __str__(self) -> str:
+        """The scores in one line, two decimals."""
+        return "  ".join(
+            f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
+            for name, value in self.scores.items()
+        )
+
 
 def evaluate(group: Group, model: Model, store: Store, batch_tokens: int) -> Evaluation:
     """Score ``model.module`` on every example of ``store``.
