@@ -15,6 +15,7 @@ from lightwork.assembly.building import (
     place_of_this_rank,
     shown_path,
 )
+from lightwork.assembly.learned import best_of
 from lightwork.assembly.preparing import prepare_store
 from lightwork.comm.group import Group
 from lightwork.comm.world import open_group
@@ -23,7 +24,7 @@ from lightwork.errors import RunError
 from lightwork.settings import Settings
 from lightwork.tasks.contract import Task
 from lightwork.tasks.extractive.model import load_tokenizer
-from lightwork.train.checkpoint import Checkpoints, problem_of, read_state
+from lightwork.train.checkpoint import read_state
 from lightwork.train.evaluate import Evaluation, evaluate
 from lightwork.train.step import Model
 
@@ -36,7 +37,7 @@ SHOWN = 3
 def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings) -> None:
     """Score the best checkpoint of ``run``, else the newest, on ``data``; write three files."""
     with place_of_this_rank(settings, log_dir=None) as world:
-        checkpoint = _checkpoint(run)
+        checkpoint = best_of(run)
         tokenizer = load_tokenizer(str(checkpoint / "model"))
         store = prepare_store(settings, tokenizer, data, training=False)
         with open_group(world, settings.sync.timeout_s) as group:
@@ -58,21 +59,6 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             names = ", ".join(shown_path(path) for path in data)
             log.info("%s on %s", result, names)
             log.info("answered by %s, written to %s", checkpoint.name, shown_path(out))
-
-
-def _checkpoint(run: Path) -> Path:
-    """The best checkpoint, or the newest that verifies where none was scored."""
-    checkpoints = Checkpoints(run)
-    best = checkpoints.best()
-    if best is not None:
-        wrong = problem_of(best)
-        if wrong is None:
-            return best
-        log.warning("the best checkpoint, %s, is damaged (%s); the newest is used", best, wrong)
-    found = checkpoints.newest(log.warning)
-    if found is None:
-        raise RunError(f"{run} has no checkpoint yet; let it train until it has written one")
-    return found
 
 
 def _write(group: Group, task: Task, result: Evaluation, out: Path) -> None:

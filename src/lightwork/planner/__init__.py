@@ -1,0 +1,1 @@
+"""What to train with: proposals made from the data and the machine."""

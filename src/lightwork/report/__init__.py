@@ -1,0 +1,1 @@
+"""What runs have done, read from their folders."""
