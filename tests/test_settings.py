@@ -413,6 +413,12 @@ def test_identity_is_what_is_learned_and_the_content_of_the_data(folder: Path) -
     assert differences(plain, other) == ["train.learning_rate: 3e-05 became 0.0001"]
     (folder / "train.json").rename(folder / "moved.json")
     assert identity(load("data.train=moved.json")) == plain
+    older = {name: value for name, value in plain.items() if name != "train.patience"}
+    assert identity_hash(older) == identity_hash(plain), "written before that setting existed"
+    assert differences(older, plain) == []
+    assert differences(older, {**plain, "train.patience": 3}) == ["train.patience: null became 3"]
+    newer = {**plain, "train.later": 1}
+    assert differences(newer, plain) == ["train.later: 1 became (unknown there)"]
     (folder / "moved.json").write_text("changed")
     changed = identity(load("data.train=moved.json"))
     assert differences(plain, changed) == ["data.train: the training files have another content"]
@@ -453,3 +459,9 @@ def test_a_setting_given_twice_on_the_command_line_is_refused() -> None:
 @pytest.mark.usefixtures("folder")
 def test_no_room_for_a_context_names_the_cause() -> None:
     assert "data.max_length is 64, but must be at least 68" in mistakes("data.max_length=64")
+
+
+def test_patience_needs_scores(folder: Path) -> None:
+    with pytest.raises(SettingsError, match=r"without data\.dev there are no scores"):
+        load("train.patience=2")
+    assert load("train.patience=2", "data.dev=d.json").train.patience == 2

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lightwork.cli.launching import choose_ranks, is_rank, opens_run, visible_gpus
+from lightwork.cli.launching import (
+    choose_ranks,
+    is_rank,
+    opens_run,
+    visible_gpus,
+    with_devices,
+)
 from lightwork.errors import LaunchError
 
 
@@ -69,3 +75,33 @@ def test_who_is_a_rank_and_who_opens_the_run() -> None:
     assert opens_run({"RANK": "0"})
     assert not opens_run({"RANK": "1"})
     assert not opens_run({"RANK": "0", "LIGHTWORK_RUN_ID": "x"})
+
+
+@pytest.mark.parametrize(
+    ("devices", "listed", "chosen"),
+    [
+        ("2,0", None, "2,0"),
+        (" 1 ", None, "1"),
+        ("1,0", "4,5", "5,4"),
+        ("0", "GPU-7, GPU-8", "GPU-7"),
+    ],
+)
+def test_devices_are_some_of_the_visible_ones(
+    three_gpus: None, devices: str, listed: str | None, chosen: str
+) -> None:
+    environ = {"A": "b"} if listed is None else {"A": "b", "CUDA_VISIBLE_DEVICES": listed}
+    assert with_devices(devices, environ) == {"A": "b", "CUDA_VISIBLE_DEVICES": chosen}
+    assert with_devices(None, environ) == environ
+
+
+@pytest.mark.parametrize("devices", ["3", "0,0", "a", "", "0,", "-1", "1.0"])
+def test_devices_that_are_not_there(three_gpus: None, devices: str) -> None:
+    with pytest.raises(LaunchError, match="the visible GPUs are 0, 1, 2"):
+        with_devices(devices, {})
+
+
+def test_devices_where_there_are_none_or_another_launcher_chose(three_gpus: None) -> None:
+    with pytest.raises(LaunchError, match="--devices 0 was given, but no GPU is visible"):
+        with_devices("0", {"CUDA_VISIBLE_DEVICES": ""})
+    with pytest.raises(LaunchError, match="set CUDA_VISIBLE_DEVICES for that launcher"):
+        with_devices("0", {"RANK": "0"})

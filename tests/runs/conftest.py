@@ -53,6 +53,12 @@ class World:
         self._start(ranks, "evaluate", str(self.settings), str(run), dev, str(target), *overrides)
         return target
 
+    def dry_run(self, ranks: int, name: str, *overrides: str) -> Path:
+        """Try everything once with ``ranks`` processes in the folder ``name``."""
+        run = self.folder / name
+        self._start(ranks, "dry_run", str(self.settings), str(run), *overrides)
+        return run
+
     def _start(self, ranks: int, what: str, *arguments: str) -> None:
         run_as_processes(ranks, f"{PROGRAMS}:{what}", *arguments, timeout_s=120, join=False)
 

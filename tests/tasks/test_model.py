@@ -18,6 +18,7 @@ from lightwork.tasks.extractive.model import (
     ScratchShape,
     build_model,
     check_length,
+    freeze,
     load_tokenizer,
     longest_input,
     resolve_source,
@@ -259,3 +260,27 @@ def test_the_packaged_encoder(packaged: str, caplog: pytest.LogCaptureFixture) -
     assert longest_input(model) == 512
     assert probabilities(model) == {0.0}
     assert "brings no answer head" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["scratch", "distilbert", "roberta", "electra"])
+def test_frozen_parts_get_no_gradient(kind: str) -> None:
+    configs = {
+        "distilbert": {"dim": 16, "n_heads": 2, "n_layers": 1, "hidden_dim": 16},
+        "roberta": {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1},
+        "electra": {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1},
+    }
+
+    def trained(what: Any) -> set[str]:
+        if kind == "scratch":
+            model = build("scratch")
+        else:
+            config = AutoConfig.for_model(kind, vocab_size=64, **configs[kind])
+            model = AutoModelForQuestionAnswering.from_config(config)
+        freeze(model, what)
+        return {name for name, p in model.named_parameters() if p.requires_grad}
+
+    whole, upper, head = trained("none"), trained("embeddings"), trained("encoder")
+    assert head == {"qa_outputs.weight", "qa_outputs.bias"}
+    assert head < upper < whole
+    assert whole - upper == {name for name in whole if ".embeddings." in name}
+    assert any("word_embeddings" in name for name in whole - upper)

@@ -11,11 +11,17 @@ from typing import Any
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.comm.world import World, bind_device, read_world, visible_gpus
+from lightwork.comm.world import (
+    World,
+    bind_device,
+    read_world,
+    threads_per_rank,
+    visible_gpus,
+)
 from lightwork.data.store import Store
 from lightwork.data.streams import stream_seed
 from lightwork.settings import Settings
-from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length
+from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length, freeze
 from lightwork.tasks.extractive.task import ExtractiveTask
 from lightwork.telemetry.logs import logging_to
 from lightwork.train.replicas import start_alike
@@ -36,8 +42,7 @@ def compute_threads(settings: Settings, world: World) -> int:
     """Threads of this rank; by default this machine's cores are divided among its ranks."""
     if settings.launch.threads != "auto":
         return settings.launch.threads
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (cores or 1) // world.local_size)
+    return threads_per_rank(world)
 
 
 def build_task(settings: Settings, tokenizer: Any, no_answer: bool) -> ExtractiveTask:
@@ -72,6 +77,7 @@ def build_replica(
         vocabulary=vocabulary,
     )
     check_length(module, settings.data.max_length)
+    freeze(module, model.freeze)
     module.to(torch.device(device))
     start_alike(group, module)
     return module

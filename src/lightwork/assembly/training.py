@@ -5,56 +5,54 @@ from __future__ import annotations
 import fcntl
 import logging
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from lightwork.assembly.building import (
-    answers_can_be_missing,
-    build_replica,
-    build_task,
-    place_of_this_rank,
-    shown_path,
-)
-from lightwork.assembly.preparing import Prepared, prepare
-from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
+from lightwork.assembly.building import place_of_this_rank, shown_path
+from lightwork.assembly.preparing import prepare
+from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
-from lightwork.comm.world import World, open_group
-from lightwork.data.loader import Cutting, Loader
+from lightwork.comm.world import open_group
 from lightwork.errors import LaunchError, RunError
-from lightwork.settings import RunRecord, Settings, identity, open_run, write_run
-from lightwork.sync.all_reduce import AllReduce
-from lightwork.sync.buckets import GradientBuckets
-from lightwork.sync.contract import GradientSync
-from lightwork.sync.ddp import DdpSync
-from lightwork.tasks.contract import Batch
+from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml, write_run
+from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.duties import Calendar, Duties, Scores
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
-from lightwork.train.optimizer import AdamWOptions, LocalUpdate
-from lightwork.train.schedule import Schedule
-from lightwork.train.step import Model, Stepper
 
 log = logging.getLogger("lightwork")
 
 
 def run_train(settings: Settings, run: Path) -> None:
     """Train, or go on with, the run in the folder ``run``; called on every rank."""
+    with started(settings, run) as start:
+        ready = make_ready(start)
+        _say_start(start, ready)
+        with _telemetry(start, ready) as telemetry:
+            duties = _duties(start, ready, telemetry)
+            first = ready.done_steps + 1
+            last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
+        _say_end(start, last)
+
+
+@contextmanager
+def started(settings: Settings, run: Path) -> Iterator[Start]:
+    """This rank's place in a group that holds the run folder ``run``, with the data prepared."""
     with place_of_this_rank(settings, run / "logs") as world:
         prepared = prepare(settings)
         # The group comes last, so that no rank waits in it for data to be prepared.
         lock = _only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
             record = _begin(group, settings, run)
-            _Run(group, world, settings, run, record, prepared).train()
+            yield Start(group, world, settings, run, record, prepared)
 
 
 @contextmanager
@@ -95,184 +93,79 @@ def _shares(settings: Settings, ranks: int) -> int:
     return ranks if settings.train.shares == "auto" else settings.train.shares
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One start of a run, seen from one rank."""
+@contextmanager
+def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
+    """Where the steps of this rank are written and, on rank 0, shown."""
+    rank, every = start.group.rank, start.settings.train.log_every_steps
+    with ExitStack() as closing:
+        metrics = MetricsFile(start.folder / "metrics", rank)
+        closing.callback(metrics.close)
+        charts = Charts(start.folder / "tensorboard", rank, ready.done_steps + 1)
+        closing.callback(charts.close)
+        display = None
+        if rank == 0:
+            charts.text("settings", to_yaml(start.settings))
+            display = closing.enter_context(StepDisplay(ready.schedule.total_steps, every))
+        yield Telemetry(metrics, charts, display, every, rank, start.record.attempts)
 
-    group: Group
-    world: World
-    settings: Settings
-    folder: Path
-    record: RunRecord
-    prepared: Prepared
 
-    def train(self) -> None:
-        """Build everything, go to where the run stands, and train to the end."""
-        resume = newest(self.group, self.folder)
-        model, sync = self._model(str(resume.model) if resume else self.settings.model.source)
-        update = LocalUpdate(model.module, self._adamw())
-        if resume:
-            take_over(self.group, resume, self.prepared.train, update)
-        cutting, loader = self._loader(model)
-        schedule = self._schedule(loader)
-        done = resume.step if resume else 0
-        self._say_start(schedule, cutting, done)
-        stepper = Stepper(
-            self.group,
-            model,
-            sync,
-            update,
-            self._filler(model),
-        )
-        duties = self._duties(model, update, loader, cutting, schedule)
-        display = StepDisplay(schedule.total_steps, self.settings.train.log_every_steps)
-        with self._telemetry(display) as telemetry:
-            train(stepper, loader, schedule, duties, telemetry, first_step=done + 1)
-        self._say_end(schedule)
+def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
+    settings, dev = start.settings, start.prepared.dev
+    checkpoint = settings.checkpoint
+    calendar = Calendar(
+        last_step=ready.schedule.total_steps,
+        epoch_steps=ready.loader.batches_per_epoch,
+        save_every_s=checkpoint.every_minutes and checkpoint.every_minutes * 60,
+        save_every_steps=checkpoint.every_steps,
+        keep=checkpoint.keep,
+        evaluate_every_steps=settings.train.evaluate_every_steps,
+        patience=settings.train.patience,
+    )
+    score: Any = None
+    if dev is not None:
+        score = partial(evaluate, start.group, ready.model, dev, settings.evaluate.batch_tokens)
+    return Duties(
+        start.group,
+        calendar,
+        Checkpoints(start.folder),
+        ready.parts,
+        score,
+        Scores(start.folder, ready.model.task.metric, telemetry.charts),
+    )
 
-    def _model(self, source: str) -> tuple[Model, GradientSync]:
-        prepared, device = self.prepared, self.world.device
-        vocabulary = len(prepared.tokenizer)
-        module = build_replica(self.group, self.settings, source, vocabulary, device)
-        module.train()
-        sync = self._sync()
-        task = build_task(self.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
-        model = Model(
-            module=module,
-            trained=sync.attach(module),
-            task=task,
-            device=torch.device(device),
-            example_ids=partial(task.example_ids, prepared.train),
-        )
-        return model, sync
 
-    def _filler(self, model: Model) -> Callable[[], Batch]:
-        """The first window as a micro-batch."""
-        store = self.prepared.train
-        length = int(store.column("tokens")[0])
-        return partial(model.task.collate, store, np.zeros(1, np.int32), length)
-
-    def _sync(self) -> GradientSync:
-        sync = self.settings.sync
-        if sync.strategy == "ddp":
-            return DdpSync(self.group, sync.bucket_bytes)
-        return GradientBuckets(AllReduce(self.group), sync.bucket_bytes)
-
-    def _adamw(self) -> AdamWOptions:
-        train = self.settings.train
-        return AdamWOptions(
-            beta1=train.adam_beta1,
-            beta2=train.adam_beta2,
-            epsilon=train.adam_epsilon,
-            weight_decay=train.weight_decay,
-            max_grad_norm=train.max_grad_norm,
-        )
-
-    def _loader(self, model: Model) -> tuple[Cutting, Loader]:
-        train, store = self.settings.train, self.prepared.train
-        assert self.record.shares is not None
-        cutting = Cutting(
-            train.seed, train.batch_size, self.record.shares, train.micro_batch_tokens
-        )
-        loader = Loader(
-            store.column("tokens"),
-            store.column("weight"),
-            cutting,
-            self.group.rank,
-            self.group.size,
-            partial(model.task.collate, store),
-        )
-        return cutting, loader
-
-    def _schedule(self, loader: Loader) -> Schedule:
-        train = self.settings.train
-        steps = train.epochs * loader.batches_per_epoch
-        return Schedule(
-            peak=train.learning_rate,
-            total_steps=min(steps, train.max_steps or steps),
-            warmup_ratio=train.warmup_ratio,
-            kind=train.schedule,
-        )
-
-    def _duties(
-        self,
-        model: Model,
-        update: LocalUpdate,
-        loader: Loader,
-        cutting: Cutting,
-        schedule: Schedule,
-    ) -> Duties:
-        settings, prepared = self.settings, self.prepared
-        checkpoint = settings.checkpoint
-        calendar = Calendar(
-            last_step=schedule.total_steps,
-            epoch_steps=loader.batches_per_epoch,
-            save_every_s=checkpoint.every_minutes and checkpoint.every_minutes * 60,
-            save_every_steps=checkpoint.every_steps,
-            keep=checkpoint.keep,
-            evaluate_every_steps=settings.train.evaluate_every_steps,
-        )
-        facts = constant_facts(prepared.train, cutting, self.group.size, self.record.identity)
-        score: Any = None
-        if prepared.dev is not None:
-            score = partial(
-                evaluate, self.group, model, prepared.dev, settings.evaluate.batch_tokens
-            )
-        return Duties(
-            self.group,
-            calendar,
-            Checkpoints(self.folder),
-            checkpoint_parts(model.module, prepared.tokenizer, update, facts, loader),
-            score,
-            Scores(self.folder, model.task.metric),
-        )
-
-    @contextmanager
-    def _telemetry(self, display: StepDisplay) -> Iterator[Telemetry]:
-        rank = self.group.rank
-        metrics = MetricsFile(self.folder / "metrics", rank)
-        every = self.settings.train.log_every_steps
-        shown = display if rank == 0 else None
-        try:
-            with shown or nullcontext():
-                yield Telemetry(metrics, shown, every, rank, self.record.attempts)
-        finally:
-            metrics.close()
-
-    def _say_start(self, schedule: Schedule, cutting: Cutting, done: int) -> None:
-        ranks = self.group.size
-        if done >= schedule.total_steps:
-            log.info("this run is finished: it has done all its %d steps", schedule.total_steps)
-            return
-        where = f"after step {done}" if done else "from the start"
-        log.info(
-            "training %s of %d on %d %s (%s, %d threads each), %d shares, %s",
-            where,
-            schedule.total_steps,
+def _say_start(start: Start, ready: Ready) -> None:
+    ranks, total = start.group.size, ready.schedule.total_steps
+    if ready.done_steps >= total:
+        log.info("this run is finished: it has done all its %d steps", total)
+        return
+    where = f"after step {ready.done_steps}" if ready.done_steps else "from the start"
+    log.info(
+        "training %s of %d on %d %s (%s, %d threads each), %d shares, %s",
+        where,
+        total,
+        ranks,
+        "rank" if ranks == 1 else "ranks",
+        start.world.device.partition(":")[0],
+        torch.get_num_threads(),
+        start.shares,
+        start.settings.sync.strategy,
+    )
+    if ranks > start.shares:
+        log.warning(
+            "%d of the %d ranks have nothing to do: every batch of this run is cut in %d "
+            "shares. Start with --ranks %d, or a new run with train.shares=%d",
+            ranks - start.shares,
             ranks,
-            "rank" if ranks == 1 else "ranks",
-            self.world.device.partition(":")[0],
-            torch.get_num_threads(),
-            cutting.shares,
-            self.settings.sync.strategy,
+            start.shares,
+            start.shares,
+            ranks,
         )
-        if ranks > cutting.shares:
-            log.warning(
-                "%d of the %d ranks have nothing to do: every batch of this run is cut in %d "
-                "shares. Start with --ranks %d, or a new run with train.shares=%d",
-                ranks - cutting.shares,
-                ranks,
-                cutting.shares,
-                cutting.shares,
-                ranks,
-            )
 
-    def _say_end(self, schedule: Schedule) -> None:
-        checkpoints = Checkpoints(self.folder)
-        best = checkpoints.best() or checkpoints.at(schedule.total_steps)
-        log.info(
-            "finished %d steps; the best model is %s",
-            schedule.total_steps,
-            shown_path(best / "model"),
-        )
-        log.info("next: lightwork evaluate %s --data FILE", shlex.quote(shown_path(self.folder)))
+
+def _say_end(start: Start, last_step: int) -> None:
+    checkpoints = Checkpoints(start.folder)
+    best = checkpoints.best() or checkpoints.at(last_step)
+    log.info("finished %d steps; the best model is %s", last_step, shown_path(best / "model"))
+    folder = shlex.quote(shown_path(start.folder))
+    log.info("next: lightwork evaluate %s --data FILE", folder)

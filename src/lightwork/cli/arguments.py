@@ -23,3 +23,7 @@ Ranks = Annotated[
         help="Processes on this machine; otherwise one for each visible GPU, or 1 on the CPU.",
     ),
 ]
+Devices = Annotated[
+    str | None,
+    typer.Option(metavar="2,3", help="Use only these of the visible GPUs."),
+]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lightwork.cli.arguments import Overrides, Ranks
+from lightwork.cli.arguments import Devices, Overrides, Ranks
 from lightwork.cli.failures import failures_named
 from lightwork.cli.launching import (
     LOGS,
@@ -18,6 +18,7 @@ from lightwork.cli.launching import (
     ranks_here,
     refuse_ranks,
     start_ranks,
+    with_devices,
 )
 from lightwork.errors import CheckpointError, RunError, SettingsError
 from lightwork.settings import (
@@ -46,13 +47,15 @@ Overwrite = Annotated[
 ]
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - options of a command
     run: RunArgument,
     overrides: Overrides = None,
+    *,
     data: Data = None,
     out: Out = None,
     ranks: Ranks = None,
     overwrite: Overwrite = False,
+    devices: Devices = None,
 ) -> None:
     """Answer and score questions with the best model of a run."""
     _refuse_others(overrides or [])
@@ -66,6 +69,7 @@ def evaluate(
         else out.expanduser()
     ).absolute()
     as_rank = is_rank(os.environ)
+    environ = with_devices(devices, os.environ)
     if as_rank:
         refuse_ranks(ranks, os.environ)
     if opens_run(os.environ):
@@ -78,8 +82,9 @@ def evaluate(
             run_evaluate(run, files, out, settings)
             return
         arguments = _arguments(run, files, out, overrides or [])
-        count = ranks_here(ranks, settings.launch.device, os.environ)
-        code = start_ranks(arguments, count, run, record.run_id, settings.launch.grace_s)
+        count = ranks_here(ranks, settings.launch.device, environ)
+        grace_s = settings.launch.grace_s
+        code = start_ranks(arguments, count, run, record.run_id, grace_s, environ)
     raise typer.Exit(code)
 
 

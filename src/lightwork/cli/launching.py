@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -98,7 +97,43 @@ def _present_gpus() -> int:
     return len(list(_GPU_FOLDERS.iterdir())) if _GPU_FOLDERS.is_dir() else 0
 
 
-def start_ranks(arguments: list[str], ranks: int, run: Path, run_id: str, grace_s: float) -> int:
+def with_devices(devices: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for ranks that see only the GPUs ``devices``, such as ``2,3``; None: all.
+
+    Numbers count the GPUs that are visible now, so ``CUDA_VISIBLE_DEVICES=4,5,6,7`` and ``2,3``
+    give 6 and 7.
+    """
+    if devices is None:
+        return dict(environ)
+    if is_rank(environ):
+        raise LaunchError(
+            f"--devices {devices} was given, but another launcher has started the ranks already; "
+            "set CUDA_VISIBLE_DEVICES for that launcher instead"
+        )
+    count = visible_gpus(environ)
+    wanted = [text.strip() for text in devices.split(",")]
+    known = [str(number) for number in range(count)]
+    if count == 0:
+        raise LaunchError(f"--devices {devices} was given, but no GPU is visible")
+    if len(set(wanted)) < len(wanted) or not set(wanted) <= set(known):
+        raise LaunchError(
+            f"--devices {devices} cannot be used: the visible GPUs are {', '.join(known)}; name "
+            "some of them, each once, as in --devices 0,1"
+        )
+    listed = environ.get("CUDA_VISIBLE_DEVICES")
+    names = known if listed is None else [name.strip() for name in listed.split(",")]
+    chosen = ",".join(names[int(text)] for text in wanted)
+    return {**environ, "CUDA_VISIBLE_DEVICES": chosen}
+
+
+def start_ranks(
+    arguments: list[str],
+    ranks: int,
+    run: Path,
+    run_id: str,
+    grace_s: float,
+    environ: Mapping[str, str],
+) -> int:
     """Start ``lightwork`` with ``arguments`` on every rank and wait; returns the exit code."""
     return supervise(
         Launch(
@@ -106,7 +141,7 @@ def start_ranks(arguments: list[str], ranks: int, run: Path, run_id: str, grace_
             ranks=ranks,
             run_id=run_id,
             log_dir=run / LOGS,
-            environment=dict(os.environ),
+            environment=environ,
             grace_s=grace_s,
         )
     )

@@ -105,16 +105,23 @@ def visible_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def bind_device(world: World, threads: int) -> None:
+def threads_per_rank(world: World) -> int:
+    """This machine's cores, as far as this process may use them, divided among its ranks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // world.local_size)
+
+
+def bind_device(world: World, threads: int | None) -> None:
     """Make ``world.device`` the current one and set the compute threads of this process.
 
-    To be called before anything else touches CUDA.
+    To be called before anything else touches CUDA. ``threads`` None: as torch has it.
     """
     import torch
 
     if world.device != "cpu":
         torch.cuda.set_device(world.local_rank)
-    torch.set_num_threads(threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 @contextmanager

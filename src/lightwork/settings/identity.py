@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lightwork.errors import SettingsError
-from lightwork.settings.describe import keys, kind
+from lightwork.settings.describe import fields, keys, kind
 from lightwork.settings.schema import Settings
 
 _PIECE_BYTES = 1 << 20
+_UNKNOWN = "(unknown there)"
 
 
 def identity(settings: Settings) -> dict[str, Any]:
@@ -31,16 +32,24 @@ def identity(settings: Settings) -> dict[str, Any]:
 
 
 def identity_hash(values: dict[str, Any]) -> str:
-    """Eight hex digits that stand for ``values``."""
-    text = json.dumps(values, sort_keys=True)
+    """Eight hex digits that stand for ``values``.
+
+    Settings at their default do not count, so a run keeps its name when a later version knows more
+    settings.
+    """
+    chosen = {name: value for name, value in values.items() if value != _default(name)}
+    text = json.dumps(chosen, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
-    """How identity ``b`` differs from ``a``, a line for each setting; empty when it does not."""
+    """How identity ``b`` differs from ``a``, a line for each setting; empty when it does not.
+
+    A setting that one of them does not know, since another version wrote it, has its default there.
+    """
     lines = []
     for name in dict.fromkeys([*a, *b]):
-        if a.get(name) == b.get(name) and (name in a) == (name in b):
+        if a.get(name, _default(name)) == b.get(name, _default(name)):
             continue
         if name == "data.train":
             lines.append("data.train: the training files have another content")
@@ -49,10 +58,15 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _default(name: str) -> Any:
+    """The default of a setting; of a name that this version does not know, something unequal."""
+    field = fields(Settings).get(name)
+    return _UNKNOWN if field is None or field.is_required() else field.default
+
+
 def _shown(values: dict[str, Any], name: str) -> str:
-    if name not in values:
-        return "(unknown there)"
-    return "null" if values[name] is None else str(values[name])
+    value = values.get(name, _default(name))
+    return "null" if value is None else str(value)
 
 
 def _digest(path: Path) -> str:

@@ -96,6 +96,9 @@ class ModelSettings(Section):
     dropout: Dropout | None = identity(
         None, "Dropout probability; null: as in the model's own config"
     )
+    freeze: Literal["none", "embeddings", "encoder"] = identity(
+        "none", "What keeps its weights; encoder: all but the answer head"
+    )
     scratch_layers: Whole = identity(2, "Layers of a scratch model", ge=1, le=96)
     scratch_width: Whole = identity(128, "Width of a scratch model", ge=8, le=16384)
     scratch_heads: Whole = identity(2, "Attention heads of a scratch model", ge=1, le=256)
@@ -138,6 +141,9 @@ class TrainSettings(Section):
         1.0, "Gradients of a larger global norm are scaled down to it; null: never"
     )
     seed: Whole = identity(42, "Start of every random number", ge=0, le=(1 << 32) - 1)
+    patience: AtLeastOne | None = identity(
+        None, "Stop after so many evaluations without a better score; null: never"
+    )
     evaluate_every_steps: AtLeastOne | None = reporting(
         None, "Score data.dev every so many steps; null: after every epoch"
     )
@@ -194,6 +200,15 @@ class Settings(Section):
     sync: SyncSettings = SyncSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     launch: LaunchSettings = LaunchSettings()
+
+    @model_validator(mode="after")
+    def _patience_has_scores(self) -> Settings:
+        if self.train.patience is not None and self.data.dev is None:
+            raise ValueError(
+                f"train.patience is {self.train.patience}, but without data.dev there are no "
+                "scores to wait for; name a file of held-out questions in data.dev"
+            )
+        return self
 
     _given: dict[str, str] = PrivateAttr(default_factory=dict)
     """Paths as they were written, by their absolute form; for messages only."""

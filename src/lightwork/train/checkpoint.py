@@ -68,14 +68,14 @@ class Checkpoints:
         target = self.at(step)
         temporary = self.folder / f".{target.name}.part"
         try:
-            _remove(temporary)
+            remove(temporary)
             temporary.mkdir(parents=True)
             for part in parts:
                 part.write(temporary)
             manifest = {"format": FORMAT, "step": step, "files": _describe(temporary)}
             (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-            _sync_tree(temporary)
-            _remove(target)
+            sync_tree(temporary)
+            remove(target)
             temporary.rename(target)
             _sync(self.folder)
         except (OSError, SafetensorError) as error:
@@ -135,7 +135,7 @@ class Checkpoints:
         kept = [path for step, path in self.all() if step <= newest_step][-keep:]
         for _, path in self.all():
             if path not in kept and (best is None or path.resolve() != best):
-                _remove(path)
+                remove(path)
 
 
 def problem_of(checkpoint: Path) -> str | None:
@@ -177,10 +177,11 @@ def _describe(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def _sync_tree(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        _sync(path)
-    _sync(folder)
+def sync_tree(path: Path) -> None:
+    """Put a file, or a folder with all that is in it, on the disk."""
+    for inside in path.rglob("*"):
+        _sync(inside)
+    _sync(path)
 
 
 def _sync(path: Path) -> None:
@@ -192,7 +193,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Delete a file, a link or a whole folder; nothing happens where there is none."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lightwork.comm.group import Group
 from lightwork.errors import CheckpointError
+from lightwork.telemetry.charts import Charts
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.evaluate import Evaluation
 
@@ -29,6 +30,8 @@ class Calendar:
     keep: int
     evaluate_every_steps: int | None
     """None: at the end of every epoch."""
+    patience: int | None = None
+    """Evaluations without a better score after which training stops; None: never."""
 
     def evaluate_after(self, step: int) -> bool:
         """Whether the model is scored after this step."""
@@ -43,9 +46,11 @@ class Calendar:
 class Scores:
     """``evaluations.jsonl``: one line for every evaluation, kept over restarts."""
 
-    def __init__(self, run: Path, metric: str) -> None:
+    def __init__(self, run: Path, metric: str, charts: Charts | None = None) -> None:
+        """``metric``: the score that decides. ``charts``: where the scores are drawn as well."""
         self._path = run / "evaluations.jsonl"
         self._metric = metric
+        self._charts = charts
 
     def add(self, step: int, scores: dict[str, float | int]) -> None:
         """Write down an evaluation, on the disk before this returns."""
@@ -53,6 +58,8 @@ class Scores:
             file.write((json.dumps({"step": step, **scores}) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
+        if self._charts is not None:
+            self._charts.scalars({f"dev/{name}": score for name, score in scores.items()}, step)
 
     def until(self, step: int) -> dict[int, float]:
         """Step -> score of all evaluations up to ``step``; half a line, left by a kill, is none."""
@@ -65,6 +72,11 @@ class Scores:
                 except ValueError:
                     continue
         return {number: score for number, score in found.items() if number <= step}
+
+    def since_best(self, step: int) -> int:
+        """Evaluations up to ``step`` after the first one with the best score."""
+        scores = [score for _, score in sorted(self.until(step).items())]
+        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
 class Duties:
@@ -95,21 +107,47 @@ class Duties:
         due = every_s is not None and time.monotonic() - self._saved_s >= every_s
         return due and self._group.rank == 0
 
-    def owed(self, step: int) -> None:
-        """After a start at ``step``: an evaluation that a kill prevented is made up for."""
-        if step > 0:
-            self._saved_step = step  # it was just loaded
-            done = self._group.gather_json(step in self._scores.until(step))[0]
-            if self._evaluate is not None and self._calendar.evaluate_after(step) and not done:
-                self._score(step)
+    def owed(self, step: int) -> bool:
+        """After a start at ``step``: an evaluation that a kill prevented is made up for.
 
-    def after(self, step: int, save: bool) -> None:
-        """What is due after ``step``; ``save``: all ranks agreed on a checkpoint."""
+        Returns whether training goes on.
+        """
+        if step == 0:
+            return True
+        self._saved_step = step  # it was just loaded
+        if self._evaluate is None:
+            return True
+        done = self._group.gather_json(step in self._scores.until(step))[0]
+        if self._calendar.evaluate_after(step) and not done:
+            self._score(step)
+        return self._goes_on(step)
+
+    def after(self, step: int, save: bool) -> bool:
+        """What is due after ``step``; ``save``: all ranks agreed on a checkpoint.
+
+        Returns whether training goes on.
+        """
         score = self._evaluate is not None and self._calendar.evaluate_after(step)
         if save or score or self._calendar.save_after(step):
             self._save(step)  # before evaluating: a failure there loses nothing
         if score:
             self._score(step)
+            return self._goes_on(step)
+        return True
+
+    def _goes_on(self, step: int) -> bool:
+        """Whether the score still rises; rank 0 knows the scores and tells the others."""
+        patience = self._calendar.patience
+        if patience is None:
+            return True
+        waited = self._group.gather_json(self._scores.since_best(step))[0]
+        if waited >= patience and self._group.rank == 0 and step < self._calendar.last_step:
+            log.info(
+                "stopped after step %d: the score has not risen in %d evaluations (train.patience)",
+                step,
+                waited,
+            )
+        return bool(waited < patience)
 
     def _save(self, step: int) -> None:
         if step == self._saved_step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lightwork.errors import StepError
 from lightwork.train.step import Model
 
 if TYPE_CHECKING:
-    from lightwork.tasks.contract import Batch, Candidate
+    from lightwork.tasks.contract import Batch, Candidate, Rows
 
 log = logging.getLogger("lightwork")
 
@@ -42,8 +42,12 @@ class Evaluation:
         )
 
 
-def evaluate(group: Group, model: Model, store: Store, batch_tokens: int) -> Evaluation:
+def evaluate(
+    group: Group, model: Model, store: Store, batch_tokens: int, batches_per_rank: int | None = None
+) -> Evaluation:
     """Score ``model.module`` on every example of ``store``.
+
+    ``batches_per_rank``: only so many of the largest batches, to see whether it works at all.
 
     The batches are cut once, whatever the number of ranks, and dealt whole, so each window is
     computed alike on one rank or ten. Only the n best candidates of each window travel, as JSON.
@@ -52,10 +56,11 @@ def evaluate(group: Group, model: Model, store: Store, batch_tokens: int) -> Eva
         StepError: on all ranks together, when any rank failed.
     """
     batches = evaluation_batches(store.column("tokens"), batch_tokens)[group.rank :: group.size]
+    batches = batches[:batches_per_rank]
     candidates: list[Candidate] = []
     problem = None
     try:
-        candidates = _decode_all(model, store, batches)
+        candidates = decode(model, store, batches)
     except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
         problem = f"{type(error).__name__}: {error}"
         log.error("evaluation failed on this rank\n%s", traceback.format_exc())
@@ -71,12 +76,15 @@ def evaluate(group: Group, model: Model, store: Store, batch_tokens: int) -> Eva
     return Evaluation(group.gather_json(scores)[0], predictions)
 
 
-def _decode_all(model: Model, store: Store, batches: list[MicroBatch]) -> list[Candidate]:
-    """Forward in this thread, decode in another: the one computes while the other sorts."""
+def decode(model: Model, rows: Rows, batches: Iterable[MicroBatch]) -> list[Candidate]:
+    """The candidates of all windows in ``batches``, on this rank alone.
+
+    Forward in this thread, decode in another: the one computes while the other sorts.
+    """
     futures: list[Future[list[Candidate]]] = []
     with evaluating(model), ThreadPoolExecutor(1, "lightwork-decode") as decoder:
         for micro in batches:
-            batch = model.task.collate(store, micro.windows, micro.padded_tokens)
+            batch = model.task.collate(rows, micro.windows, micro.padded_tokens)
             outputs = model.task.forward(model.module, model.on_device(batch))
             futures.append(decoder.submit(_decode, model.task.candidates, outputs, batch))
         return [row for future in futures for row in future.result()]

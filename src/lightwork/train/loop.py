@@ -11,6 +11,7 @@ import psutil
 import torch
 
 from lightwork.data.loader import Loader, Prefetch, Work
+from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.telemetry.records import StepRecord
 from lightwork.telemetry.timing import StepClock
@@ -24,6 +25,7 @@ class Telemetry:
     """Where this rank's records go; ``display`` on rank 0 only."""
 
     metrics: MetricsFile
+    charts: Charts
     display: StepDisplay | None
     log_every_steps: int
     rank: int
@@ -37,11 +39,16 @@ def train(
     duties: Duties,
     telemetry: Telemetry,
     first_step: int,
-) -> None:
-    """Do the updates ``first_step`` … ``schedule.total_steps``."""
+) -> int:
+    """Do the updates ``first_step`` … ``schedule.total_steps``, or until the duties say stop.
+
+    Returns the last update that the model holds.
+    """
+    step = first_step - 1
+    if not duties.owed(step):
+        return step
     journal = _Journal(telemetry)
     device = stepper.device
-    duties.owed(first_step - 1)
     with Prefetch(loader.work(first_step, schedule.total_steps)) as stream:
         works = iter(stream)
         for step in range(first_step, schedule.total_steps + 1):
@@ -53,8 +60,10 @@ def train(
             clock.stop()
             assert isinstance(work, Work), "a failed work never comes back from the stepper"
             journal.note(clock, _record(telemetry, work, outcome, rate, device))
-            duties.after(step, save=outcome.agreement.save)
+            if not duties.after(step, save=outcome.agreement.save):
+                break
     journal.close()
+    return step
 
 
 def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
@@ -72,7 +81,7 @@ def _record(
     telemetry: Telemetry, work: Work, outcome: Outcome, rate: float, device: torch.device
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of a step, but for its seconds, which a device may tell later."""
-    now_s, memory_bytes = time.time(), _memory_bytes(device)
+    now_s, used_bytes = time.time(), memory_bytes(device)
 
     def complete(seconds: dict[str, float]) -> StepRecord:
         return StepRecord(
@@ -90,7 +99,7 @@ def _record(
             batch_windows=work.batch_windows,
             real_tokens=work.real_tokens,
             padded_tokens=work.padded_tokens,
-            memory_bytes=memory_bytes,
+            memory_bytes=used_bytes,
             **{f"{part}_s": seconds.get(part, 0.0) for part in PARTS},
         )
 
@@ -120,11 +129,13 @@ class _Journal:
         clock, complete = self._open.popleft()
         record = complete(clock.seconds())
         self._telemetry.metrics.write(record)
+        self._telemetry.charts.write(record)
         if self._telemetry.display is not None:
             self._telemetry.display.show(record)
 
 
-def _memory_bytes(device: torch.device) -> int:
+def memory_bytes(device: torch.device) -> int:
+    """CPU: resident memory of this process. CUDA: the most the device held for tensors so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return int(psutil.Process().memory_info().rss)

@@ -178,7 +178,7 @@ class Stepper:
     def _settle(self) -> Settled:
         settled = self._sync.settle(self._group)
         if settled.unused and self._group.rank == 0:
-            log.info(_unused_text(settled.unused))
+            log.info(unused_text(settled.unused))
         return settled
 
     def _gradients(
@@ -239,6 +239,6 @@ class Stepper:
         return progress.loss_sum() if work.pieces else 0.0
 
 
-def _unused_text(names: tuple[str, ...]) -> str:
+def unused_text(names: tuple[str, ...]) -> str:
     shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
     return f"{len(names)} parameters get no gradient and are left as they are: {shown}"

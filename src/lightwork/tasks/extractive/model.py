@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, BertConfig
@@ -23,6 +23,7 @@ __all__ = [
     "ScratchShape",
     "build_model",
     "check_length",
+    "freeze",
     "load_tokenizer",
     "longest_input",
     "resolve_source",
@@ -143,6 +144,24 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     with quietly():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+
+
+def freeze(model: Any, what: Literal["none", "embeddings", "encoder"]) -> None:
+    """Let the embeddings, or all but the answer head, keep their weights.
+
+    Frozen parameters get no gradient, so they are neither summed over the ranks nor given a place
+    in the optimizer. Embeddings are those of words, places and types with the norm behind them.
+    """
+    encoder = model.base_model
+    if what == "encoder":
+        frozen = [encoder]
+    elif what == "embeddings":
+        named = [part for name, part in encoder.named_children() if name == "embeddings"]
+        frozen = named or [model.get_input_embeddings()]
+    else:
+        frozen = []
+    for part in frozen:
+        part.requires_grad_(False)
 
 
 def _part(key: str, prefix: str) -> str:

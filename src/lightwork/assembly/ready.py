@@ -1,0 +1,148 @@
+"""From one start of a run to everything a training step needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
+from lightwork.assembly.preparing import Prepared
+from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
+from lightwork.comm.group import Group
+from lightwork.comm.world import World
+from lightwork.data.loader import Cutting, Loader
+from lightwork.settings import RunRecord, Settings
+from lightwork.sync.all_reduce import AllReduce
+from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.contract import GradientSync
+from lightwork.sync.ddp import DdpSync
+from lightwork.tasks.contract import Batch
+from lightwork.train.checkpoint import Part
+from lightwork.train.optimizer import AdamWOptions, LocalUpdate
+from lightwork.train.schedule import Schedule
+from lightwork.train.step import Model, Stepper
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a run, seen from one rank."""
+
+    group: Group
+    world: World
+    settings: Settings
+    folder: Path
+    record: RunRecord
+    prepared: Prepared
+
+    @property
+    def shares(self) -> int:
+        """The shares of every batch, as the first start of the run fixed them."""
+        assert self.record.shares is not None
+        return self.record.shares
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What was built, standing where the run goes on."""
+
+    model: Model
+    stepper: Stepper
+    loader: Loader
+    schedule: Schedule
+    update: LocalUpdate
+    parts: Callable[[int], Sequence[Part]]
+    """What the checkpoint of a step holds."""
+    done_steps: int
+    """Updates the model holds already."""
+
+
+def make_ready(start: Start) -> Ready:
+    """Build everything and go to where the run stands; called on every rank."""
+    resume = newest(start.group, start.folder)
+    model, sync = _model(start, str(resume.model) if resume else start.settings.model.source)
+    update = LocalUpdate(model.module, _adamw(start.settings))
+    if resume:
+        take_over(start.group, resume, start.prepared.train, update)
+    train = start.settings.train
+    cutting = Cutting(train.seed, train.batch_size, start.shares, train.micro_batch_tokens)
+    loader = _loader(start, cutting, model)
+    facts = constant_facts(start.prepared.train, cutting, start.group.size, start.record.identity)
+    return Ready(
+        model=model,
+        stepper=Stepper(start.group, model, sync, update, _filler(start, model)),
+        loader=loader,
+        schedule=_schedule(start.settings, loader),
+        update=update,
+        parts=checkpoint_parts(model.module, start.prepared.tokenizer, update, facts, loader),
+        done_steps=resume.step if resume else 0,
+    )
+
+
+def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
+    prepared, device = start.prepared, start.world.device
+    vocabulary = len(prepared.tokenizer)
+    module = build_replica(start.group, start.settings, source, vocabulary, device)
+    module.train()
+    sync = _sync(start)
+    task = build_task(start.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
+    model = Model(
+        module=module,
+        trained=sync.attach(module),
+        task=task,
+        device=torch.device(device),
+        example_ids=partial(task.example_ids, prepared.train),
+    )
+    return model, sync
+
+
+def _sync(start: Start) -> GradientSync:
+    sync = start.settings.sync
+    if sync.strategy == "ddp":
+        return DdpSync(start.group, sync.bucket_bytes)
+    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes)
+
+
+def _adamw(settings: Settings) -> AdamWOptions:
+    train = settings.train
+    return AdamWOptions(
+        beta1=train.adam_beta1,
+        beta2=train.adam_beta2,
+        epsilon=train.adam_epsilon,
+        weight_decay=train.weight_decay,
+        max_grad_norm=train.max_grad_norm,
+    )
+
+
+def _loader(start: Start, cutting: Cutting, model: Model) -> Loader:
+    store = start.prepared.train
+    return Loader(
+        store.column("tokens"),
+        store.column("weight"),
+        cutting,
+        start.group.rank,
+        start.group.size,
+        partial(model.task.collate, store),
+    )
+
+
+def _filler(start: Start, model: Model) -> Callable[[], Batch]:
+    """The first window as a micro-batch."""
+    store = start.prepared.train
+    length = int(store.column("tokens")[0])
+    return partial(model.task.collate, store, np.zeros(1, np.int32), length)
+
+
+def _schedule(settings: Settings, loader: Loader) -> Schedule:
+    train = settings.train
+    steps = train.epochs * loader.batches_per_epoch
+    return Schedule(
+        peak=train.learning_rate,
+        total_steps=min(steps, train.max_steps or steps),
+        warmup_ratio=train.warmup_ratio,
+        kind=train.schedule,
+    )

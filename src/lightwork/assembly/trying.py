@@ -1,0 +1,145 @@
+"""``lightwork train --dry-run``: one step, one evaluation batch, one checkpoint, all let go again.
+
+What fails after hours in a real run fails here within a minute: memory (the first batch of a run
+is its largest, and so is the first evaluation batch), the disk, the other ranks, the data.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from pathlib import Path
+
+from rich.filesize import decimal
+
+from lightwork.assembly.building import build_replica
+from lightwork.assembly.ready import Ready, Start, make_ready
+from lightwork.assembly.training import started
+from lightwork.comm.group import Group
+from lightwork.data.loader import Work
+from lightwork.errors import CheckpointError
+from lightwork.settings import Settings
+from lightwork.telemetry.timing import StepClock
+from lightwork.train.checkpoint import Checkpoints, problem_of, read_tensors
+from lightwork.train.evaluate import evaluate
+from lightwork.train.loop import memory_bytes
+from lightwork.train.replicas import checksum
+
+log = logging.getLogger("lightwork")
+
+
+def run_dry(settings: Settings, folder: Path) -> None:
+    """Try everything a run does once, in ``folder``, which rank 0 removes; called on every rank."""
+    with started(settings, folder) as start:
+        ready = make_ready(start)
+        _say_data(start, ready)
+        _try_step(start, ready)
+        _try_evaluation(start, ready)
+        _try_checkpoint(start, ready)
+        _say_memory(start, ready)
+        if start.group.rank == 0:
+            shutil.rmtree(folder)
+        log.info("dry run: all is well, nothing of it is kept")
+
+
+def _say_data(start: Start, ready: Ready) -> None:
+    windows = len(start.prepared.train)
+    log.info(
+        "dry run: %s windows, %s steps in %d epochs of %s batches",
+        f"{windows:,}",
+        f"{ready.schedule.total_steps:,}",
+        start.settings.train.epochs,
+        f"{ready.loader.batches_per_epoch:,}",
+    )
+
+
+def _try_step(start: Start, ready: Ready) -> None:
+    """The first step of the run: its batch has the most tokens of all."""
+    step = ready.done_steps + 1
+    work: Work | Exception
+    try:
+        work = next(ready.loader.work(step, step))
+    except Exception as error:  # noqa: BLE001 - the stepper tells it to all ranks
+        work = error
+    clock = StepClock(ready.stepper.device)
+    outcome = ready.stepper.run(
+        step, work, ready.schedule.learning_rate(step), wish_save=False, clock=clock
+    )
+    clock.stop()
+    assert isinstance(work, Work)
+    tokens = sum(start.group.gather_json(work.real_tokens))
+    log.info(
+        "dry run: a step of %d windows, %s tokens: loss %.3f, %.1f s (the first is slower)",
+        work.batch_windows,
+        f"{tokens:,}",
+        outcome.loss,
+        clock.seconds()["step"],
+    )
+
+
+def _try_evaluation(start: Start, ready: Ready) -> None:
+    dev = start.prepared.dev
+    if dev is None:
+        log.info("dry run: nothing to evaluate, since there is no data.dev")
+        return
+    started_s = time.perf_counter()
+    tokens = start.settings.evaluate.batch_tokens
+    evaluate(start.group, ready.model, dev, tokens, batches_per_rank=1)
+    seconds = time.perf_counter() - started_s
+    log.info(
+        "dry run: an evaluation batch on every rank, of %s windows in all: %.1f s",
+        f"{len(dev):,}",
+        seconds,
+    )
+
+
+def _try_checkpoint(start: Start, ready: Ready) -> None:
+    """Written and verified by rank 0, then read by all as a resume does."""
+    started_s = time.perf_counter()
+    checkpoints = Checkpoints(start.folder)
+    step = ready.done_steps + 1
+    problem = None
+    if start.group.rank == 0:
+        try:
+            problem = problem_of(checkpoints.write(step, ready.parts(step)))
+        except CheckpointError as error:
+            problem = str(error)
+    _agree(start.group, problem)
+    path = checkpoints.at(step)
+    vocabulary = len(start.prepared.tokenizer)
+    again = build_replica(
+        start.group, start.settings, str(path / "model"), vocabulary, start.world.device
+    )
+    ready.update.load(read_tensors(path, "optimizer"))
+    same = checksum(again.state_dict().values()) == checksum(
+        ready.model.module.state_dict().values()
+    )
+    _agree(start.group, None if same else "the model that was read is not the one written")
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    start.group.gather_json(None)  # all have read before rank 0 removes it
+    log.info(
+        "dry run: a checkpoint of %s written, verified and read back: %.1f s; up to %d are "
+        "kept, %s are free",
+        decimal(size),
+        time.perf_counter() - started_s,
+        start.settings.checkpoint.keep + 1,
+        decimal(shutil.disk_usage(start.folder).free),
+    )
+
+
+def _agree(group: Group, problem: str | None) -> None:
+    """Every rank raises what any of them found."""
+    problems = [text for text in group.gather_json(problem) if text]
+    if problems:
+        raise CheckpointError(f"the checkpoint of the dry run failed: {problems[0]}")
+
+
+def _say_memory(start: Start, ready: Ready) -> None:
+    device = ready.model.device
+    told = start.group.gather_json(memory_bytes(device))
+    log.info(
+        "dry run: memory (%s) %s",
+        device.type,
+        ", ".join(f"rank {rank} {decimal(value)}" for rank, value in enumerate(told)),
+    )

@@ -1,0 +1,83 @@
+"""When training stops by itself: scores that no longer rise, decided by all ranks together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightwork.comm.group import Group
+from lightwork.train.checkpoint import Checkpoints, Part
+from lightwork.train.duties import Calendar, Duties, Scores
+from lightwork.train.evaluate import Evaluation
+from tests.ranks import run_as_threads
+
+
+def duties(group: Group, run: Path, scores: list[float], patience: int | None) -> Duties:
+    """An evaluation after every step gives the next of ``scores``."""
+    left = iter(scores)
+    calendar = Calendar(
+        last_step=100, epoch_steps=1, save_every_s=None, save_every_steps=None, keep=9,
+        evaluate_every_steps=1, patience=patience,
+    )  # fmt: skip
+
+    def evaluate() -> Evaluation:
+        return Evaluation({"f1": next(left)}, {})
+
+    def parts(step: int) -> list[Part]:
+        return [Part("state", {"step": step})]
+
+    return Duties(group, calendar, Checkpoints(run), parts, evaluate, Scores(run, "f1"))
+
+
+def steps_done(group: Group, run: Path, scores: list[float], patience: int | None) -> int:
+    """Steps until the duties say stop."""
+    mine = duties(group, run, scores, patience)
+    for step in range(1, len(scores) + 1):
+        if not mine.after(step, save=False):
+            return step
+    return len(scores)
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "steps"),
+    [
+        ([1.0, 2.0, 2.0, 1.0, 3.0], 2, 4),  # an equal score is no better one
+        ([1.0, 2.0, 2.0, 3.0, 1.0, 2.9], 2, 6),
+        ([3.0, 2.0, 1.0], 1, 2),
+        ([3.0, 2.0, 1.0], None, 3),
+    ],
+)
+def test_patience_counts_evaluations_since_the_best(
+    tmp_path: Path, scores: list[float], patience: int | None, steps: int
+) -> None:
+    assert run_as_threads(2, lambda group: steps_done(group, tmp_path, scores, patience)) == [
+        steps,
+        steps,
+    ]
+    best = Checkpoints(tmp_path).best()
+    assert best is not None
+    assert best.name == f"step-{scores[:steps].index(max(scores[:steps])) + 1:06d}"
+
+
+def test_a_run_that_stopped_by_itself_stays_stopped(tmp_path: Path) -> None:
+    assert steps_done(Group.alone(), tmp_path, [3.0, 2.0, 1.0], 2) == 3
+    assert not duties(Group.alone(), tmp_path, [9.0], 2).owed(3)
+    assert duties(Group.alone(), tmp_path, [9.0], 3).owed(3), "more patience was given"
+
+
+def test_an_evaluation_that_a_kill_prevented_may_end_the_run(tmp_path: Path) -> None:
+    assert steps_done(Group.alone(), tmp_path, [3.0, 2.0], 9) == 2
+    assert not duties(Group.alone(), tmp_path, [1.0], 2).owed(3)
+    assert Scores(tmp_path, "f1").until(3) == {1: 3.0, 2: 2.0, 3: 1.0}
+
+
+def test_what_an_earlier_timeline_scored_later_does_not_count(tmp_path: Path) -> None:
+    scores = Scores(tmp_path, "f1")
+    for step, score in [(1, 1.0), (2, 9.0), (3, 2.0)]:
+        scores.add(step, {"f1": score})
+    assert scores.since_best(1) == 0
+    assert scores.since_best(3) == 1
+    scores.add(2, {"f1": 0.5})  # step 2 was done again
+    assert scores.since_best(2) == 1
+    assert scores.since_best(3) == 0
