@@ -15,21 +15,29 @@ from lightwork.settings.describe import keys
 from tests.conftest import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-PROGRAM = typer.main.get_command(app)
+KNOWN = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 OVERRIDE = re.compile(r"[a-z]+\.[a-z_]+=")
 SETTING = re.compile(r"`([a-z]+\.[a-z_0-9]+)(?:=[^`]*)?`")
 
 
 def commands(text: str) -> list[str]:
-    """All ``lightwork …`` commands of a page, in its blocks and in its sentences."""
+    """All ``lightwork …`` commands in the blocks of a page."""
     blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    spans = re.findall(
-        r"`((?:[\w./-]*/)?lightwork [^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S)
-    )
-    found = [line for line in lines if re.match(r"\S*\blightwork [a-z-]", line)]
-    found += [line for line in lines if " -m lightwork " in line]
-    return [*found, *spans]
+    return [line for line in lines if re.match(r"\S*\blightwork [a-z-]| -m lightwork ", line)]
+
+
+def mentioned(text: str) -> list[str]:
+    """Those in its sentences, which may leave out what is not spoken of."""
+    plain = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return re.findall(r"`((?:[\w./-]*/)?lightwork [^`\n]+)`", plain)
+
+
+def words_of(command: str) -> list[str]:
+    """What follows ``lightwork``."""
+    words = shlex.split(command.replace("…", ""), comments=True)
+    first = next(i for i, word in enumerate(words) if word.rpartition("/")[2] == "lightwork")
+    return words[first + 1 :]
 
 
 def test_there_are_commands_to_check() -> None:
@@ -38,21 +46,25 @@ def test_there_are_commands_to_check() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_is_one(page: Path) -> None:
-    known = PROGRAM.commands  # type: ignore[attr-defined]
     for command in commands(page.read_text(encoding="utf-8")):
-        words = shlex.split(command.replace("…", ""), comments=True)
-        words = words[words.index("lightwork") + 1 :] if "lightwork" in words else words[1:]
-        name, *arguments = words
-        if not arguments or "|" in arguments:  # only named, or several in a row
-            assert {word for word in words if word not in ("|", "--version")} <= set(known), command
-            continue
-        assert name in known, command
-        with known[name].make_context(name, arguments) as context:
+        name, *arguments = words_of(command)
+        assert name in KNOWN, command
+        with KNOWN[name].make_context(name, arguments) as context:
             given = [value for value in context.params.values() if isinstance(value, list)]
         named = {
             text.partition("=")[0] for texts in given for text in texts if OVERRIDE.match(text)
         }
         assert named <= set(keys(Settings)), command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_is_spoken_of_exists(page: Path) -> None:
+    for command in mentioned(page.read_text(encoding="utf-8")):
+        words = words_of(command)
+        named = [word for word in words if word in KNOWN]
+        assert named or words[0].startswith("-"), command
+        options = {opt for name in named for param in KNOWN[name].params for opt in param.opts}
+        assert {word for word in words if word.startswith("-")} <= options | {"--version"}, command
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
