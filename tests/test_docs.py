@@ -24,7 +24,7 @@ def commands(text: str) -> list[str]:
     """All ``lightwork …`` commands in the blocks of a page."""
     blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    return [line for line in lines if re.match(r"\S*\blightwork [a-z-]| -m lightwork ", line)]
+    return [line for line in lines if re.search(r"^\S*\blightwork [a-z-]| -m lightwork ", line)]
 
 
 def mentioned(text: str) -> list[str]:
