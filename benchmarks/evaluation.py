@@ -18,7 +18,7 @@ import torch
 from lightwork.assembly.building import build_replica, build_task
 from lightwork.assembly.preparing import prepare_store
 from lightwork.comm.group import Group
-from lightwork.data.plan import evaluation_batches
+from lightwork.data.plan import evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.settings import load_settings, locate
 from lightwork.tasks.extractive.model import load_tokenizer
@@ -30,7 +30,7 @@ def forwards_alone(model: Model, store: Store, batch_tokens: int) -> float:
     """Seconds of all forwards, nothing decoded."""
     started_s = time.perf_counter()
     with evaluating(model):
-        for micro in evaluation_batches(store.column("tokens"), batch_tokens):
+        for micro in evaluation_batches(store.column("tokens"), batch_tokens, round_to_on("cpu")):
             batch = model.task.collate(store, micro.windows, micro.padded_tokens)
             model.task.forward(model.module, model.on_device(batch))
     return time.perf_counter() - started_s

@@ -13,7 +13,7 @@ from lightwork.data.plan import Windows
 
 LENGTHS = (np.arange(50) * 7 % 90 + 5).astype(np.int32)
 WEIGHTS = np.linspace(0.5, 1.5, 50).astype(np.float32)
-CUTTING = Cutting(seed=3, batch_size=8, shares=4, micro_batch_tokens=200)
+CUTTING = Cutting(seed=3, batch_size=8, shares=4, micro_batch_tokens=200, round_to=8)
 
 
 def loader(rank: int, ranks: int) -> Loader:

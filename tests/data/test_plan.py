@@ -100,11 +100,16 @@ def test_evaluation_batches_hold_every_window_once(lengths: list[int], tokens: i
     assert all(len(b.windows) == 1 or len(b.windows) * b.padded_tokens <= tokens for b in batches)
 
 
-@pytest.mark.parametrize(("ranks", "limit"), [(2, 0.04), (8, 0.06)])
-def test_waste_with_waiting_counted(ranks: int, limit: float) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "rank_batch", "round_to", "limit"),
+    [(2, 16, 8, 0.035), (8, 16, 8, 0.055), (2, 16, 1, 0.02), (4, 4, 1, 0.01), (8, 4, 1, 0.02)],
+)
+def test_waste_with_waiting_counted(
+    ranks: int, rank_batch: int, round_to: int, limit: float
+) -> None:
     lengths = squad_like(8000)
-    plan = EpochPlan(42, 0, lengths, 16 * ranks)
-    assert padding_waste(lengths, ranks, ranks, plan, 1 << 20) <= limit
+    plan = EpochPlan(42, 0, lengths, rank_batch * ranks)
+    assert padding_waste(lengths, ranks, ranks, plan, 1 << 20, round_to) <= limit
 
 
 def test_waste_counts_what_it_says() -> None:

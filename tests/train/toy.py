@@ -104,7 +104,7 @@ def toy_run(
         example_ids=lambda windows: task.example_ids(None, windows),
     )
     update = LocalUpdate(module, AdamWOptions(0.9, 0.999, 1e-8, 0.01, max_grad_norm))
-    cutting = Cutting(seed=5, batch_size=10, shares=shares, micro_batch_tokens=60)
+    cutting = Cutting(seed=5, batch_size=10, shares=shares, micro_batch_tokens=60, round_to=8)
 
     def collate(windows: NDArray[np.int32], padded: int) -> Batch:
         return task.collate(None, windows, padded)

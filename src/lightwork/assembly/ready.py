@@ -16,6 +16,7 @@ from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
+from lightwork.data.plan import round_to_on
 from lightwork.settings import RunRecord, Settings
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
@@ -69,7 +70,10 @@ def make_ready(start: Start) -> Ready:
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
     train = start.settings.train
-    cutting = Cutting(train.seed, train.batch_size, start.shares, train.micro_batch_tokens)
+    round_to = round_to_on(model.device.type)
+    cutting = Cutting(
+        train.seed, train.batch_size, start.shares, train.micro_batch_tokens, round_to
+    )
     loader = _loader(start, cutting, model)
     facts = constant_facts(start.prepared.train, cutting, start.group.size, start.record.identity)
     return Ready(

@@ -65,6 +65,8 @@ class Cutting:
     batch_size: int
     shares: int
     micro_batch_tokens: int
+    round_to: int
+    """Windows are padded to a multiple of so many tokens."""
 
 
 class Loader:
@@ -106,7 +108,13 @@ class Loader:
 
     def _step(self, step: int, position: Position, windows: Windows) -> Work:
         cutting = self._cutting
-        parts = cut(windows, self._lengths[windows], cutting.shares, cutting.micro_batch_tokens)
+        parts = cut(
+            windows,
+            self._lengths[windows],
+            cutting.shares,
+            cutting.micro_batch_tokens,
+            cutting.round_to,
+        )
         pieces = [
             self._piece(step, share, index, micro)
             for share in self._hosted

@@ -17,13 +17,22 @@ from lightwork.data.streams import shuffled
 
 Windows = NDArray[np.int32]
 
-POOL_BATCHES = 64
+POOL_BATCHES = 128
 """Batches that are sorted by length together, at most: enough for little padding."""
 
 ROUND_TO = 8
-"""Lengths are padded up to a multiple of this many tokens; lengths that round alike are equal."""
+"""What lengths are padded to a multiple of, unless said otherwise; see :func:`round_to_on`."""
 
 _ORDER, _BATCHES = 1, 2  # what a stream is drawn for
+
+
+def round_to_on(device: str) -> int:
+    """The multiple to which windows are padded on ``cpu`` or ``cuda``.
+
+    Attention kernels of GPUs want the rows of a mask to begin at 16 bytes, which are eight numbers
+    of half precision. On a CPU rounding would only be waste.
+    """
+    return 1 if device == "cpu" else ROUND_TO
 
 
 class EpochPlan:
@@ -39,13 +48,13 @@ class EpochPlan:
     ) -> None:
         count = len(lengths)
         order = shuffled(count, seed, epoch, _ORDER)
-        padded = -(-lengths.astype(np.int32) // ROUND_TO)
+        by_length = lengths.astype(np.int32)
         # At least four pools, or the windows of a small set would meet the same company each epoch.
         pool = min(POOL_BATCHES, max(1, count // (4 * batch_size))) * batch_size
         for start in range(0, count, pool):
             piece = order[start : start + pool]
             # The order inside a pool is already random, so a stable sort breaks ties at random.
-            order[start : start + pool] = piece[np.argsort(-padded[piece], kind="stable")]
+            order[start : start + pool] = piece[np.argsort(-by_length[piece], kind="stable")]
         self._order = order
         self._batch_size = batch_size
         self._full = count // batch_size
@@ -161,7 +170,12 @@ def evaluation_batches(
 
 
 def padding_waste(
-    lengths: NDArray[np.integer], shares: int, ranks: int, plan: EpochPlan, micro_batch_tokens: int
+    lengths: NDArray[np.integer],
+    shares: int,
+    ranks: int,
+    plan: EpochPlan,
+    micro_batch_tokens: int,
+    round_to: int = ROUND_TO,
 ) -> float:
     """Share of the ranks' token time lost to padding and to waiting for the slowest, in [0, 1).
 
@@ -170,7 +184,7 @@ def padding_waste(
     hosts = assign(shares, ranks)
     real, spent = 0, 0
     for windows in plan:
-        parts = cut(windows, lengths[windows], shares, micro_batch_tokens)
+        parts = cut(windows, lengths[windows], shares, micro_batch_tokens, round_to)
         cost = [sum(len(m.windows) * m.padded_tokens for m in part) for part in parts]
         real += int(lengths[windows].sum())
         spent += ranks * max(sum(cost[share] for share in host) for host in hosts)

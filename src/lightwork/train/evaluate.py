@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.data.plan import MicroBatch, evaluation_batches
+from lightwork.data.plan import MicroBatch, evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.errors import StepError
 from lightwork.train.step import Model
@@ -55,8 +55,9 @@ def evaluate(
     Raises:
         StepError: on all ranks together, when any rank failed.
     """
-    batches = evaluation_batches(store.column("tokens"), batch_tokens)[group.rank :: group.size]
-    batches = batches[:batches_per_rank]
+    round_to = round_to_on(model.device.type)
+    batches = evaluation_batches(store.column("tokens"), batch_tokens, round_to)
+    batches = batches[group.rank :: group.size][:batches_per_rank]
     candidates: list[Candidate] = []
     problem = None
     try:
