@@ -94,3 +94,27 @@ def assembly(monkeypatch: pytest.MonkeyPatch) -> Assembly:
         setattr(module, name, recorder(name))
     monkeypatch.setitem(sys.modules, "lightwork.assembly", module)
     return stand_in
+
+
+WHO = "Who is it ?"
+_WORDS = [f"w{number}" for number in range(120)]
+AMBER_TEXT = (
+    f"{' '.join(_WORDS[:30])}\n{' '.join(_WORDS[30:60])}\n amber  {' '.join(_WORDS[60:])}\n"
+)
+AMBER_START = AMBER_TEXT.index("amber")
+
+
+@pytest.fixture(scope="session")
+def amber(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that finds the word amber in any text."""
+    from tests.assembly.made import pointing_model
+
+    return pointing_model(tmp_path_factory.mktemp("amber"), {"amber": (9, 9)})
+
+
+@pytest.fixture
+def notes(folder: Path) -> Path:
+    """A long text with amber in its third line, in the current folder."""
+    path = folder / "notes.txt"
+    path.write_text(AMBER_TEXT)
+    return path

@@ -273,7 +273,9 @@ def test_records_of_other_formats_and_damaged_ones(
     command("train", "s.yaml", "--run", "run")
     path = Path("run/run.json")
     whole = json.loads(path.read_text())
-    assert whole.keys() == {"format", "run_id", "identity", "shares", "attempts"}
+    assert whole.keys() == {
+        "format", "run_id", "identity", "shares", "attempts", "total_steps",
+    }  # fmt: skip
     for text, reason in [
         (json.dumps({**whole, "format": 2}), "has format 2"),
         (json.dumps({**whole, "more": 2}), "is damaged"),

@@ -33,6 +33,8 @@ finally:
         (["train", "s.yaml"], 2, "train.learnig_rate is not a setting"),
         (["train", "s.yaml", "--run"], 2, "requires an argument"),
         (["evaluate", "nope"], 2, "does not exist"),
+        (["list"], 2, "does not exist"),
+        (["export", "nope", "out"], 2, "does not exist"),
     ],
 )
 def test_answers_without_torch(tmp_path: Path, arguments: list[str], code: int, says: str) -> None:

@@ -11,19 +11,35 @@ import numpy as np
 import pytest
 
 from lightwork.data.once import build_once, content_key
-from lightwork.data.store import Column, Store, write_store
+from lightwork.data.store import Column, Columns, Store, write_store
 from lightwork.errors import DataError
 
 
-def small_store(path: Path) -> None:
+def small_columns() -> dict[str, Column]:
     text = "naïve 中文 🙂".encode()
-    columns: dict[str, Column] = {
+    return {
         "tokens": np.array([3, 0, 2], np.int32),
         "input_ids": (np.arange(5, dtype=np.int32), np.array([0, 3, 3, 5])),
         "weight": np.ones(3, np.float32),
         "context": (np.frombuffer(text, np.uint8), np.array([0, len(text)])),
     }
-    write_store(path, columns, {"examples": 2, "note": "é"})
+
+
+def small_store(path: Path) -> None:
+    write_store(path, small_columns(), {"examples": 2, "note": "é"})
+
+
+def test_columns_in_memory_read_like_those_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "store.safetensors"
+    small_store(path)
+    store, columns = Store(path), Columns(small_columns())
+    assert len(columns) == len(store) == 3
+    assert columns.text("context", 0) == store.text("context", 0)
+    for index in range(3):
+        assert columns.row("input_ids", index).tolist() == store.row("input_ids", index).tolist()
+    assert columns.column("tokens").tolist() == store.column("tokens").tolist()
+    assert "weight" in columns
+    assert "absent" not in columns
 
 
 def test_columns_come_back(tmp_path: Path) -> None:

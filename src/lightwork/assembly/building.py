@@ -47,10 +47,8 @@ def compute_threads(settings: Settings, world: World) -> int:
 
 def build_task(settings: Settings, tokenizer: Any, no_answer: bool) -> ExtractiveTask:
     """The extractive task as these settings want it."""
-    return ExtractiveTask(
-        pad_id=tokenizer.pad_token_id,
-        pad_left=tokenizer.padding_side == "left",
-        uses_type_ids="token_type_ids" in tokenizer.model_input_names,
+    return ExtractiveTask.with_tokenizer(
+        tokenizer,
         n_best=settings.evaluate.n_best,
         max_answer_tokens=settings.evaluate.max_answer_tokens,
         no_answer=no_answer,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import logging
 import shlex
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -30,11 +31,16 @@ from lightwork.train.loop import Telemetry, train
 
 log = logging.getLogger("lightwork")
 
+LOCK_TRIES = 5
+"""One who lists runs may hold a folder's lock for an instant."""
+
 
 def run_train(settings: Settings, run: Path) -> None:
     """Train, or go on with, the run in the folder ``run``; called on every rank."""
     with started(settings, run) as start:
         ready = make_ready(start)
+        if start.group.rank == 0:
+            write_run(run, replace(start.record, total_steps=ready.schedule.total_steps))
         _say_start(start, ready)
         with _telemetry(start, ready) as telemetry:
             duties = _duties(start, ready, telemetry)
@@ -60,14 +66,21 @@ def _only_training(run: Path) -> Iterator[None]:
     """Hold the run folder; the system lets go of it when the process ends, however it ends."""
     run.mkdir(parents=True, exist_ok=True)
     with (run / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not any(_lock(file) for _ in range(LOCK_TRIES)):
             raise RunError(
                 f"the run folder {run} is in use by another training; wait for it, stop it, or "
                 "choose another folder with --run"
-            ) from None
+            )
         yield
+
+
+def _lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(0.05)
+        return False
+    return True
 
 
 def _begin(group: Group, settings: Settings, run: Path) -> RunRecord:

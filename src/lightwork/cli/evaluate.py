@@ -73,7 +73,7 @@ def evaluate(  # noqa: PLR0913 - options of a command
     if as_rank:
         refuse_ranks(ranks, os.environ)
     if opens_run(os.environ):
-        _check_checkpoints(run)
+        check_checkpoints(run)
         _check_out(out, overwrite)
     with failures_named(run / LOGS):
         if as_rank:
@@ -107,7 +107,7 @@ def _data_files(settings: Settings, data: Sequence[str] | None) -> list[Path]:
     return check_files("data.dev", [str(settings.data.dev)])
 
 
-def _check_checkpoints(run: Path) -> None:
+def check_checkpoints(run: Path) -> None:
     """Without torch, so only that there are some; loading one verifies it."""
     if not any((run / "checkpoints").glob("step-*")):
         raise CheckpointError(

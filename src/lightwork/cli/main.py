@@ -9,8 +9,13 @@ from typing import Annotated
 import typer
 
 from lightwork import __version__
+from lightwork.cli.answer import answer
 from lightwork.cli.evaluate import evaluate
+from lightwork.cli.export import export
 from lightwork.cli.failures import INTERRUPTED, failures_named
+from lightwork.cli.init import init
+from lightwork.cli.launch import launch
+from lightwork.cli.list_runs import list_runs
 from lightwork.cli.prepare import prepare
 from lightwork.cli.sample import sample
 from lightwork.cli.train import train
@@ -24,10 +29,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command()(init)
 app.command()(sample)
 app.command()(prepare)
 app.command()(train)
 app.command()(evaluate)
+app.command()(answer)
+app.command("list")(list_runs)
+app.command()(export)
+app.command(context_settings={"allow_interspersed_args": False})(launch)
 
 
 def _show_version(asked: bool) -> None:

@@ -39,46 +39,27 @@ _DTYPES = {
 
 def write_store(path: Path, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> None:
     """Write ``columns`` to ``path``; make it appear whole with :func:`data.once.build_once`."""
+    tensors = _flat(columns)
+    header = {"format": str(FORMAT), "facts": json.dumps(facts, ensure_ascii=False)}
+    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, header)
+
+
+def _flat(columns: Mapping[str, Column]) -> dict[str, NDArray[Any]]:
+    """Every column as one array, and a ragged one as a second array of starts."""
     tensors: dict[str, NDArray[Any]] = {}
     for name, column in columns.items():
         if isinstance(column, tuple):
             tensors[name], tensors[name + _STARTS] = column
         else:
             tensors[name] = column
-    header = {"format": str(FORMAT), "facts": json.dumps(facts, ensure_ascii=False)}
-    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, header)
+    return tensors
 
 
-class Store:
-    """Read access to a store file; cheap to open, safe to share between threads.
+class Columns:
+    """Read access to named columns in memory; safe to share between threads."""
 
-    Raises DataError when the file is not a whole store.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with path.open("rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            header, body = _read_header(self._map)
-            facts = header.pop("__metadata__")
-            if facts["format"] != str(FORMAT):
-                raise ValueError(f"store format {facts['format']}, expected {FORMAT}")
-            self._columns = {name: self._view(entry, body) for name, entry in header.items()}
-            self.facts: dict[str, Any] = json.loads(facts["facts"])
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(
-                f"{path} is not a whole store of tokenised windows ({error}); "
-                "delete it and it will be made again"
-            ) from error
-
-    def _view(self, entry: dict[str, Any], body: int) -> NDArray[Any]:
-        start, stop = entry["data_offsets"]
-        if body + stop > len(self._map):
-            raise ValueError(f"the file ends at byte {len(self._map)}, needs {body + stop}")
-        dtype = np.dtype(_DTYPES[entry["dtype"]])
-        flat = np.frombuffer(self._map, dtype, (stop - start) // dtype.itemsize, body + start)
-        return flat.reshape(entry["shape"])
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = _flat(columns)
 
     def __len__(self) -> int:
         """The number of windows."""
@@ -100,6 +81,39 @@ class Store:
     def text(self, name: str, index: int) -> str:
         """One row of a ragged ``uint8`` column, decoded as UTF-8."""
         return self.row(name, index).tobytes().decode("utf-8")
+
+
+class Store(Columns):
+    """The columns of a store file; cheap to open, safe to share between threads.
+
+    Raises DataError when the file is not a whole store.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__({})
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            header, body = _read_header(self._map)
+            facts = header.pop("__metadata__")
+            if facts["format"] != str(FORMAT):
+                raise ValueError(f"store format {facts['format']}, expected {FORMAT}")
+            self._columns.update({name: self._view(entry, body) for name, entry in header.items()})
+            self.facts: dict[str, Any] = json.loads(facts["facts"])
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(
+                f"{path} is not a whole store of tokenised windows ({error}); "
+                "delete it and it will be made again"
+            ) from error
+
+    def _view(self, entry: dict[str, Any], body: int) -> NDArray[Any]:
+        start, stop = entry["data_offsets"]
+        if body + stop > len(self._map):
+            raise ValueError(f"the file ends at byte {len(self._map)}, needs {body + stop}")
+        dtype = np.dtype(_DTYPES[entry["dtype"]])
+        flat = np.frombuffer(self._map, dtype, (stop - start) // dtype.itemsize, body + start)
+        return flat.reshape(entry["shape"])
 
 
 def _read_header(data: mmap.mmap) -> tuple[dict[str, Any], int]:

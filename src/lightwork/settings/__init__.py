@@ -1,6 +1,6 @@
 """Settings of a run: YAML and ``section.key=value`` to frozen values, and the folder of the run."""
 
-from lightwork.settings.identity import differences, identity, identity_hash
+from lightwork.settings.identity import default_of, differences, identity, identity_hash
 from lightwork.settings.loading import load_settings
 from lightwork.settings.paths import check_files, check_paths, folder_reason, named
 from lightwork.settings.run_folder import (
@@ -21,6 +21,7 @@ __all__ = [
     "check_files",
     "check_paths",
     "check_run",
+    "default_of",
     "differences",
     "folder_reason",
     "identity",

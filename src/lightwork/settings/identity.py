@@ -37,7 +37,7 @@ def identity_hash(values: dict[str, Any]) -> str:
     Settings at their default do not count, so a run keeps its name when a later version knows more
     settings.
     """
-    chosen = {name: value for name, value in values.items() if value != _default(name)}
+    chosen = {name: value for name, value in values.items() if value != default_of(name)}
     text = json.dumps(chosen, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -49,7 +49,7 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     """
     lines = []
     for name in dict.fromkeys([*a, *b]):
-        if a.get(name, _default(name)) == b.get(name, _default(name)):
+        if a.get(name, default_of(name)) == b.get(name, default_of(name)):
             continue
         if name == "data.train":
             lines.append("data.train: the training files have another content")
@@ -58,14 +58,14 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _default(name: str) -> Any:
+def default_of(name: str) -> Any:
     """The default of a setting; of a name that this version does not know, something unequal."""
     field = fields(Settings).get(name)
     return _UNKNOWN if field is None or field.is_required() else field.default
 
 
 def _shown(values: dict[str, Any], name: str) -> str:
-    value = values.get(name, _default(name))
+    value = values.get(name, default_of(name))
     return "null" if value is None else str(value)
 
 

@@ -1,7 +1,7 @@
 """The folder of a run: which one belongs to these settings, and what it says of itself.
 
 ``run.json`` holds ``{"format": 1, "run_id": hex, "identity": {...}, "shares": int | null,
-"attempts": int}`` and is replaced whole, never changed in place.
+"attempts": int, "total_steps": int | null}`` and is replaced whole, never changed in place.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class RunRecord:
     shares: int | None = None
     """What ``train.shares: auto`` came to at the first start; null before it."""
     attempts: int = 0
+    total_steps: int | None = None
+    """Updates that are planned; null until a start has read the data."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
 

@@ -9,11 +9,11 @@ import time
 from collections import deque
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lightwork.telemetry.lines import open_lines
 from lightwork.telemetry.records import StepRecord
 from lightwork.telemetry.terminal import terminal
 
@@ -33,10 +33,7 @@ class MetricsFile:
 
     def __init__(self, folder: Path, rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"rank{rank}.jsonl"
-        self._file: IO[bytes] = path.open("ab", buffering=0)
-        if self._file.tell() and not _ends_a_line(path):
-            self._file.write(b"\n")  # a killed process left half a line
+        self._file = open_lines(folder / f"rank{rank}.jsonl")
 
     def write(self, record: StepRecord) -> None:
         """Append one record."""
@@ -46,12 +43,6 @@ class MetricsFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def _ends_a_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
 
 
 class StepDisplay:

@@ -13,6 +13,7 @@ from pathlib import Path
 from lightwork.comm.group import Group
 from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
+from lightwork.telemetry.lines import EVALUATIONS, open_lines, read_evaluations
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.evaluate import Evaluation
 
@@ -48,30 +49,25 @@ class Scores:
 
     def __init__(self, run: Path, metric: str, charts: Charts | None = None) -> None:
         """``metric``: the score that decides. ``charts``: where the scores are drawn as well."""
-        self._path = run / "evaluations.jsonl"
+        self._run = run
         self._metric = metric
         self._charts = charts
 
     def add(self, step: int, scores: dict[str, float | int]) -> None:
         """Write down an evaluation, on the disk before this returns."""
-        with self._path.open("ab") as file:
+        with open_lines(self._run / EVALUATIONS) as file:
             file.write((json.dumps({"step": step, **scores}) + "\n").encode())
-            file.flush()
             os.fsync(file.fileno())
         if self._charts is not None:
             self._charts.scalars({f"dev/{name}": score for name, score in scores.items()}, step)
 
     def until(self, step: int) -> dict[int, float]:
-        """Step -> score of all evaluations up to ``step``; half a line, left by a kill, is none."""
-        found: dict[int, float] = {}
-        if self._path.exists():
-            for line in self._path.read_bytes().split(b"\n"):
-                try:
-                    entry = json.loads(line)
-                    found[entry["step"]] = entry[self._metric]
-                except ValueError:
-                    continue
-        return {number: score for number, score in found.items() if number <= step}
+        """Step -> score of all evaluations up to ``step``."""
+        return {
+            number: scores[self._metric]
+            for number, scores in read_evaluations(self._run).items()
+            if number <= step and self._metric in scores
+        }
 
     def since_best(self, step: int) -> int:
         """Evaluations up to ``step`` after the first one with the best score."""

@@ -14,13 +14,18 @@ The rules, one each; what they touch is counted in ``Examples.summary`` with the
 * ``odd_starts``: an ``answer_start`` of 20.0 or "20" is read as 20.
 
 A misplaced gold answer, a missing or -1 ``answer_start`` and a repeated id stop the run.
+
+Where questions are only to be answered, gold answers are not looked at: they may be missing,
+misplaced or of any shape, in a file of any version. The rules for blank contexts, blank and padded
+questions and repeated ids hold as above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from lightwork.errors import DataError
 from lightwork.tasks.extractive.examples import Answer, Example, Examples, Tally, shortlist
@@ -35,6 +40,22 @@ def read_examples(paths: Sequence[Path], *, limit: int | None = None) -> Example
     another shape or without questions, for repeated ids, and for gold answers that do not stand
     at their offset.
     """
+    return _read(paths, limit, _labelled)
+
+
+def read_questions(paths: Sequence[Path]) -> Examples:
+    """The questions of all ``paths``, in order, without gold answers, whether there are any or not.
+
+    Raises ``DataError`` as :func:`read_examples` does, for everything but the gold answers.
+    """
+    return _read(paths, None, _unlabelled)
+
+
+def _read(
+    paths: Sequence[Path],
+    limit: int | None,
+    examples_of: Callable[[Path, Iterable[Row], Tally], list[Example]],
+) -> Examples:
     if not paths:
         raise DataError("no data file was given; name at least one file of questions")
     files = [_existing(path) for path in paths]
@@ -44,7 +65,7 @@ def read_examples(paths: Sequence[Path], *, limit: int | None = None) -> Example
         left = None if limit is None else limit - len(items)
         rows = islice(read_rows(file), left)
         before = len(items)
-        items.extend(_examples(file, rows, tally))
+        items.extend(examples_of(file, rows, tally))
         if len(items) == before and left != 0:
             raise DataError(f"{file}: the file has 0 questions")
     _refuse_repeated(items, files)
@@ -75,14 +96,22 @@ def _existing(path: Path) -> Path:
     return resolved
 
 
-def _examples(file: Path, rows: Iterable[Row], tally: Tally) -> list[Example]:
+def _unlabelled(_file: Path, rows: Iterable[Row], tally: Tally) -> list[Example]:
+    return [
+        Example(row.id, row.question, row.context, (), False, unusable=_blank(row, tally))
+        for row in rows
+    ]
+
+
+def _labelled(file: Path, rows: Iterable[Row], tally: Tally) -> list[Example]:
     check = GoldCheck(file)
     unanswered: list[str] = []
     found = []
     for row in rows:
-        if row.answer_required and not row.answers:
+        golds = row.answers()
+        if row.answer_required and not golds:
             unanswered.append(row.id)
-        found.append(_example(row, check, tally))
+        found.append(_example(row, golds, check, tally))
     if unanswered:
         raise DataError(
             f"{file}: the file calls itself version 1.1, where every question has an answer, but "
@@ -93,10 +122,10 @@ def _examples(file: Path, rows: Iterable[Row], tally: Tally) -> list[Example]:
     return found
 
 
-def _example(row: Row, check: GoldCheck, tally: Tally) -> Example:
+def _example(row: Row, golds: list[tuple[str, Any]], check: GoldCheck, tally: Tally) -> Example:
     answers: list[Answer] = []
     blank = False
-    for text, given in row.answers:
+    for text, given in golds:
         if not text.strip():
             blank = True
             tally.note("blank_answers", row.id)
@@ -104,22 +133,27 @@ def _example(row: Row, check: GoldCheck, tally: Tally) -> Example:
             if not isinstance(given, int):
                 tally.note("odd_starts", row.id)
             answers.append(Answer(text, whole_number(given) or 0))
-    unusable = ""
-    if blank and not answers:
-        unusable = "blank_answers"
-    if not row.question.strip():
-        unusable = "blank_questions"
-        tally.note(unusable, row.id)
-    elif row.question != row.question.strip():
-        tally.note("padded_questions", row.id)
-    if not row.context.strip():
-        unusable = "blank_contexts"
-        tally.note(unusable, row.id)
-    if row.flag is not None and row.flag is not (not row.answers):
+    unusable = "blank_answers" if blank and not answers else ""
+    unusable = _blank(row, tally) or unusable
+    if row.flag is not None and row.flag is not (not golds):
         tally.note("flag_conflicts", row.id)
     return Example(
         row.id, row.question, row.context, tuple(answers), not answers, unusable=unusable
     )
+
+
+def _blank(row: Row, tally: Tally) -> str:
+    """Which part of a question is blank, the context before the question; or nothing."""
+    blank = ""
+    if not row.question.strip():
+        blank = "blank_questions"
+        tally.note(blank, row.id)
+    elif row.question != row.question.strip():
+        tally.note("padded_questions", row.id)
+    if not row.context.strip():
+        blank = "blank_contexts"
+        tally.note(blank, row.id)
+    return blank
 
 
 def _refuse_repeated(items: list[Example], files: list[Path]) -> None:

@@ -9,25 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lightwork.errors import DataError
 
 NO_ANSWERS_KEY = object()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One question as its file gives it; starts and the flag are not yet checked."""
-
-    id: str
-    question: str
-    context: str
-    answers: list[tuple[str, Any]]
-    flag: Any
-    answer_required: bool
 
 
 @dataclass(frozen=True)
@@ -47,6 +35,26 @@ class _Place:
         where = f"at {self.path}" if self.path else "at the top"
         where += f" (id {self.id})" if self.id else ""
         return DataError(f"{self.file}: {where}: expected {expected}, found {_describe(found)}")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question as its file gives it; starts and the flag are not yet checked."""
+
+    id: str
+    question: str
+    context: str
+    flag: Any
+    answer_required: bool
+    _place: _Place = field(repr=False)
+    _values: dict[str, Any] = field(repr=False)
+
+    def answers(self) -> list[tuple[str, Any]]:
+        """The gold texts, each with its start. A ``DataError`` where there are none to be read.
+
+        Whoever has no use for gold answers does not call it, and may read unlabelled questions.
+        """
+        return list(_answers(self._place, self._values))
 
 
 def _describe(value: Any) -> str:
@@ -161,9 +169,10 @@ def _row(place: _Place, row: dict[str, Any], context: str, answer_required: bool
         id=place.id,
         question=_text(place, row, "question"),
         context=context,
-        answers=list(_answers(place, row)),
         flag=row.get("is_impossible"),
         answer_required=answer_required,
+        _place=place,
+        _values=row,
     )
 
 

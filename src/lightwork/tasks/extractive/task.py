@@ -50,6 +50,20 @@ class ExtractiveTask:
         self.max_answer_tokens = max_answer_tokens
         self.no_answer = no_answer
 
+    @classmethod
+    def with_tokenizer(
+        cls, tokenizer: Any, *, n_best: int, max_answer_tokens: int, no_answer: bool
+    ) -> ExtractiveTask:
+        """The task for windows that were made with this tokenizer."""
+        return cls(
+            pad_id=tokenizer.pad_token_id,
+            pad_left=tokenizer.padding_side == "left",
+            uses_type_ids="token_type_ids" in tokenizer.model_input_names,
+            n_best=n_best,
+            max_answer_tokens=max_answer_tokens,
+            no_answer=no_answer,
+        )
+
     def collate(self, rows: Rows, windows: NDArray[np.integer[Any]], padded_tokens: int) -> Batch:
         """``input_ids``, ``attention_mask``, ``allowed`` (and ``token_type_ids``) are
         ``[windows, padded_tokens]``; ``start``, ``end``, ``weight``, ``example``, ``window``,

@@ -1,0 +1,80 @@
+"""Which languages texts are in, and which model that leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from lightwork.planner.languages import ENGLISH, OTHER_LATIN, language_mix
+from lightwork.planner.models import HUB, INSTEAD, advise
+from tests.tasks.made import example
+
+TOWER = "The tower was built by an engineer of the city and it is the highest building there."
+TEXTS = {
+    "English": ("Who built the tower?", TOWER),
+    "Chinese": ("什么是COVID-19？", "新型冠状病毒肺炎(COVID-19)由SARS-CoV-2引起的急性呼吸道疾病。"),
+    "Japanese": (
+        "首都はどこですか",
+        "東京は日本の首都である。人口は約1400万人で、世界最大の都市圏である。",
+    ),
+    "Korean": ("수도는 어디입니까", "서울은 대한민국의 수도이다."),
+    "Cyrillic script": ("Кто построил башню?", "Башню построил инженер из Москвы."),
+    "Arabic script": ("من بنى البرج؟", "بنى البرج مهندس من المدينة"),
+    "Devanagari script": ("राजधानी क्या है", "दिल्ली भारत की राजधानी है"),
+    "another script": ("𐌰𐌱", "𐌰𐌱𐌲"),
+}
+LATIN = {
+    "German": ("Wer hat den Turm gebaut?", "Der Turm wurde 1957 von einem Ingenieur gebaut, der "
+               "in der Stadt wohnte und für die Bahn arbeitete."),
+    "Dutch": ("Wat is de hoofdstad?", "Amsterdam is de hoofdstad van Nederland en de stad heeft "
+              "meer dan een miljoen inwoners of zoiets, en het was vroeger een dorp."),
+    "French": ("Qui est le président?", "Le président de la République est le chef de l'État. Il "
+               "est élu pour cinq ans et nomme le premier ministre. On parle de lui."),
+    "Spanish": ("¿Quién es el rey?", "El rey de España es el jefe del Estado, símbolo de su "
+                "unidad y permanencia."),
+    "Vietnamese": ("Ai là tổng thống?", "Thành phố Hồ Chí Minh là thành phố lớn nhất ở Việt Nam."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_languages(language: str) -> None:
+    question, context = TEXTS[language]
+    assert language_mix([example("1", question, context)]) == {language: 1.0}
+
+
+@pytest.mark.parametrize("language", LATIN)
+def test_other_languages_in_latin_script_are_not_english(language: str) -> None:
+    question, context = LATIN[language]
+    assert language_mix([example("1", question, context)]) == {OTHER_LATIN: 1.0}
+
+
+def test_a_short_question_is_english_by_its_context() -> None:
+    assert language_mix([example("1", "Engineer?", TOWER)]) == {ENGLISH: 1.0}
+
+
+def test_a_mixture_counts_questions_and_contexts_alike() -> None:
+    items = [example("1", "谁建造了塔？", TOWER), *[example(str(i), "Who?", TOWER) for i in (2, 3)]]
+    mix = language_mix(items)
+    assert list(mix) == ["English", "Chinese"]
+    assert mix["Chinese"] == pytest.approx(1 / 6)
+
+
+def test_texts_without_letters_do_not_count() -> None:
+    assert language_mix([example("1", "?", "12 - 4")]) == {}
+    assert language_mix([example("1", "Who built the tower?", "12 - 4")]) == {ENGLISH: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("mix", "name"),
+    [
+        ({"English": 0.95, "Chinese": 0.05}, "google-bert/bert-base-uncased"),
+        ({"Chinese": 0.9, "English": 0.1}, "google-bert/bert-base-chinese"),
+        ({"English": 0.8, "Chinese": 0.2}, "FacebookAI/xlm-roberta-base"),
+        ({"Japanese": 1.0}, "FacebookAI/xlm-roberta-base"),
+        ({OTHER_LATIN: 1.0}, "FacebookAI/xlm-roberta-base"),
+        ({}, "FacebookAI/xlm-roberta-base"),
+    ],
+)
+def test_advice(mix: dict[str, float], name: str) -> None:
+    assert advise(mix) == name
+    assert name in HUB
+    assert name in INSTEAD
