@@ -45,14 +45,14 @@ def test_a_failed_rename_puts_the_earlier_export_back(
 ) -> None:
     out = export(run, tmp_path / "out")
     before = files(out)
-    rename = Path.rename
+    replace = Path.replace
 
     def fail(path: Path, target: Path) -> Path:
         if path.name == ".out.part":
             raise OSError(5, "Input/output error")
-        return rename(path, target)
+        return replace(path, target)
 
-    monkeypatch.setattr(Path, "rename", fail)
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(RunError, match="Input/output error"):
         export(run, out)
     assert files(out) == before

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from lightwork.comm.group import Group
+from lightwork.disk import replacing
 from lightwork.errors import RunError
-from lightwork.train.checkpoint import remove, sync_tree
 
 Content = Mapping[str, Tensor] | Callable[[Path], Any]
 
@@ -30,32 +30,13 @@ def save(group: Group, path: str | Path, content: Content) -> None:
     problem, cause = None, None
     if group.rank == 0:
         try:
-            _replace(target, content)
+            with replacing(target) as new:
+                _write(new, content)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
             problem, cause = f"{type(error).__name__}: {error}", error
     problem = group.gather_json(problem)[0]
     if problem is not None:
         raise RunError(f"cannot save {target} ({problem}); what was there is untouched") from cause
-
-
-def _replace(target: Path, content: Content) -> None:
-    """Write beside ``target``, under a name with the same ending, then move it there."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f".new.{target.name}")
-    old = target.with_name(f".old.{target.name}")
-    remove(new)
-    try:
-        _write(new, content)
-        sync_tree(new)
-    except BaseException:
-        remove(new)  # it may be what fills the disk
-        raise
-    if new.is_dir() or target.is_dir():  # a folder cannot be replaced in one move
-        remove(old)
-        if target.exists():
-            target.rename(old)
-    new.replace(target)
-    remove(old)
 
 
 def _write(path: Path, content: Content) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from lightwork import __version__
 from lightwork.assembly.building import shown_path
 from lightwork.assembly.learned import best_of
+from lightwork.disk import replacing
 from lightwork.errors import CheckpointError, RunError
 from lightwork.report.card import EXPORTED, CardFacts, card
 from lightwork.report.runs import RunFacts, read_facts
@@ -50,13 +49,16 @@ def run_export(run: Path, out: Path, settings: Settings) -> Exported:
         EXPORTED: json.dumps(asked, indent=2) + "\n",
         CARD: card(_card_facts(out.name, facts, state, asked, scores, settings)),
     }
-
-    def fill(folder: Path) -> None:
-        _copy_model(checkpoint / "model", folder)
-        for name, text in texts.items():
-            _write(folder / name, text.encode())
-
-    _publish(out, fill)
+    try:
+        with replacing(out) as folder:
+            _copy_model(checkpoint / "model", folder)
+            for name, text in texts.items():
+                (folder / name).write_bytes(text.encode())
+    except OSError as error:
+        raise RunError(
+            f"cannot write {shown_path(out)} ({error.strerror or error}); nothing of it was kept. "
+            "Make room or name another folder"
+        ) from error
     return Exported(out, state["step"])
 
 
@@ -161,7 +163,6 @@ def _copy_model(source: Path, folder: Path) -> None:
         shutil.copyfile(path, target)
         if path.name.endswith("config.json"):
             _without_places(target)
-        _sync(target)
 
 
 def _without_places(path: Path) -> None:
@@ -173,46 +174,3 @@ def _without_places(path: Path) -> None:
     if places:
         kept = {name: value for name, value in values.items() if name not in places}
         path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-
-
-def _publish(out: Path, fill: Callable[[Path], None]) -> None:
-    """Let ``fill`` write beside ``out``, then rename; what was in ``out`` goes last."""
-    temporary, old = (out.with_name(f".{out.name}.{word}") for word in ("part", "old"))
-    try:
-        for left in (temporary, *([old] if out.exists() else [])):
-            if left.exists():
-                shutil.rmtree(left)  # by an export that was killed
-        temporary.mkdir(parents=True)
-        fill(temporary)
-        _sync(temporary)
-        if out.exists():
-            out.rename(old)
-        try:
-            temporary.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)
-            raise
-        _sync(out.parent)
-    except OSError as error:
-        raise RunError(
-            f"cannot write {shown_path(out)} ({error.strerror or error}); nothing of it was kept. "
-            "Make room or name another folder"
-        ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    """Put a file or the entries of a folder on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import typer
 from lightwork.cli.answer_display import as_json, show
 from lightwork.cli.asking import STDIN, converse, lines, read_text, usable
 from lightwork.cli.evaluate import check_checkpoints
+from lightwork.disk import replacing
 from lightwork.errors import RunError, SettingsError
 from lightwork.settings import check_files, folder_reason, locate, named, read_run
 
@@ -223,14 +223,9 @@ def _answer_files(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write beside ``path``, then move it there in one step."""
-    partial = path.with_name(f".{path.name}.part")
+    """Write ``path`` whole or not at all."""
     try:
-        with partial.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with replacing(path) as partial:
+            partial.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise RunError(f"--out: cannot write {path} ({error.strerror})") from None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lightwork.disk import replacing
 from lightwork.errors import DataError
 
 
@@ -45,11 +44,8 @@ def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], N
         with _only_one(path.with_name(path.name + ".lock"), say):
             if path.exists():
                 return False
-            temporary = path.with_name(path.name + ".part")
-            _remove(temporary)  # left by a process that was killed: we hold the lock
-            build(temporary)
-            _flush(temporary)
-            temporary.replace(path)
+            with replacing(path) as temporary:
+                build(temporary)
     except OSError as error:
         raise DataError(
             f"cannot write {path} ({error.strerror or error}); "
@@ -70,21 +66,3 @@ def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
             say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
         yield
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _flush(path: Path) -> None:
-    """Put what was written on the disk before the rename publishes it."""
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    for file in files:
-        handle = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -10,9 +10,7 @@ checkpoints/step-000120/
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lightwork.data.once import file_digest
+from lightwork.disk import remove, replacing
 from lightwork.errors import CheckpointError
 
 FORMAT = 1
@@ -66,20 +65,14 @@ class Checkpoints:
     def write(self, step: int, parts: Sequence[Part]) -> Path:
         """Write and publish the checkpoint of ``step``; an older one of that step gives way."""
         target = self.at(step)
-        temporary = self.folder / f".{target.name}.part"
         try:
-            remove(temporary)
-            temporary.mkdir(parents=True)
-            for part in parts:
-                part.write(temporary)
-            manifest = {"format": FORMAT, "step": step, "files": _describe(temporary)}
-            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-            sync_tree(temporary)
-            remove(target)
-            temporary.rename(target)
-            _sync(self.folder)
+            with replacing(target) as folder:
+                folder.mkdir()
+                for part in parts:
+                    part.write(folder)
+                manifest = {"format": FORMAT, "step": step, "files": _describe(folder)}
+                (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
         except (OSError, SafetensorError) as error:
-            shutil.rmtree(temporary, ignore_errors=True)  # it may be what fills the disk
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise CheckpointError(
                 f"cannot write the checkpoint {target} ({reason}); older ones are untouched. "
@@ -175,27 +168,3 @@ def _describe(folder: Path) -> dict[str, tuple[int, str]]:
         path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path))
         for path in files
     }
-
-
-def sync_tree(path: Path) -> None:
-    """Put a file, or a folder with all that is in it, on the disk."""
-    for inside in path.rglob("*"):
-        _sync(inside)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    """Put a file or the entries of a folder on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def remove(path: Path) -> None:
-    """Delete a file, a link or a whole folder; nothing happens where there is none."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
