@@ -17,7 +17,7 @@ from lightwork.data.streams import shuffled
 
 Windows = NDArray[np.int32]
 
-POOL_BATCHES = 128
+POOL_BATCHES = 256
 """Batches that are sorted by length together, at most: enough for little padding."""
 
 ROUND_TO = 8
@@ -49,8 +49,8 @@ class EpochPlan:
         count = len(lengths)
         order = shuffled(count, seed, epoch, _ORDER)
         by_length = lengths.astype(np.int32)
-        # At least four pools, or the windows of a small set would meet the same company each epoch.
-        pool = min(POOL_BATCHES, max(1, count // (4 * batch_size))) * batch_size
+        # At least two pools, or the windows of a small set would meet the same company each epoch.
+        pool = min(POOL_BATCHES, max(1, count // (2 * batch_size))) * batch_size
         for start in range(0, count, pool):
             piece = order[start : start + pool]
             # The order inside a pool is already random, so a stable sort breaks ties at random.
