@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test check format clean
+.PHONY: setup demo test check bench format clean
 
 setup: $(READY)
 
@@ -28,6 +28,17 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/settings_page.py --check
+
+# Takes about an hour on two cores, and nothing else may run meanwhile: see docs/performance.md.
+RACE := $(BIN)/python -m benchmarks.peers --train demo/train.json --dev demo/dev.json
+
+bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/lightwork sample demo
+	$(RACE) --mode plan
+	$(RACE) --mode first-step
+	$(RACE) --mode steady
+	$(RACE) --mode whole
 
 format: setup
 	$(BIN)/ruff format .

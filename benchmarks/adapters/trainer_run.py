@@ -65,7 +65,7 @@ def run(
     train_data: Dataset[Any],
     dev: tuple[Features, Dataset[Any]] | None,
 ) -> None:
-    """Train; with ``dev``, save the model and answer its questions; then leave the group."""
+    """Train; with ``dev``, save the model and answer its questions; then the process ends."""
     trainer = _trained(spec, arguments, collator, train_data)
     if dev is not None:
         _answer(spec, trainer, *dev)

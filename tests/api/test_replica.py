@@ -91,7 +91,7 @@ def test_a_filler_counts_as_nothing_even_if_its_loss_does() -> None:
     def train(group: Group) -> tuple[float, dict[str, Tensor | None]]:
         run, model = run_of(group), net()
         run.replicate(model)
-        run._note_filler(group.rank == 1)
+        run._note_batch(group.rank == 1)
         loss, count = loss_of(model, ROWS)
         found = run.backward(loss * (float("inf") if group.rank == 1 else 1), count)
         return found, {name: p.grad for name, p in model.named_parameters()}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from lightwork.api.saving import Content, save
+from lightwork.api.saving import Content, check_target, save
 from lightwork.comm.group import Group
 from lightwork.errors import RunError
 from tests.ranks import run_as_threads
@@ -36,7 +37,7 @@ def test_a_folder_is_replaced_whole_by_rank_0_alone(tmp_path: Path) -> None:
             calls.append(group.rank)
             folder_of("new")(path)  # type: ignore[operator]
 
-        save(group, tmp_path / "deep/out", folder_of("a", "b"))
+        save(group, tmp_path / "deep/out", folder_of("new"))
         save(group, tmp_path / "deep/out", write)
         return names_in(tmp_path / "deep/out")
 
@@ -72,14 +73,35 @@ def test_a_failure_is_everybodys_and_leaves_what_was_there(tmp_path: Path, befor
         assert target.read_text() == "old"
 
 
-def test_a_file_replaces_a_folder_and_the_other_way_round(tmp_path: Path) -> None:
-    group, target = Group.alone(), tmp_path / "out"
-    save(group, target, folder_of("a"))
-    save(group, str(target), lambda path: path.write_text("file"))
-    assert target.read_text() == "file"
-    save(group, target, folder_of("b"))
-    assert names_in(target) == ["b"]
-    assert names_in(tmp_path) == ["out"]
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (folder_of("a", "thesis"), folder_of("a", "b"), "the folder holds thesis, which this save"),
+        (folder_of("a"), Path.touch, "there is a folder, and a file would replace it"),
+        (Path.touch, folder_of("a"), "there is a file, and a folder would replace it"),
+    ],
+)
+def test_what_a_save_does_not_write_is_never_lost(
+    tmp_path: Path, before: Any, after: Any, words: str
+) -> None:
+    target = tmp_path / "out"
+    before(target)
+    kept = sorted(path.name for path in tmp_path.rglob("*"))
+    with pytest.raises(RunError, match=words):
+        save(Group.alone(), target, after)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == kept
+
+
+def test_a_save_may_replace_an_earlier_one_and_paths_are_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    save(Group.alone(), "out", folder_of("a"))
+    save(Group.alone(), "../here/out", folder_of("a", "b"))
+    assert names_in(Path("out")) == ["a", "b"]
+    with pytest.raises(RunError, match=r"cannot save \. \(the folder holds out"):
+        save(Group.alone(), ".", folder_of("a"))
 
 
 def test_tensors_become_a_safetensors_file_also_where_they_share_memory(tmp_path: Path) -> None:
@@ -96,7 +118,7 @@ def test_tensors_become_a_safetensors_file_also_where_they_share_memory(tmp_path
     for name, tensor in found.items():
         assert torch.equal(tensor, tensors[name])
     with pytest.raises(ValueError, match=r"\.safetensors file, so the path cannot be"):
-        save(Group.alone(), tmp_path / "w.pt", tensors)
+        check_target(tmp_path / "w.pt", tensors)
 
 
 def test_a_function_that_writes_nothing_is_a_failure(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import traceback
 from contextlib import ExitStack, suppress
@@ -107,6 +108,8 @@ class _Ending:
     ) -> None:
         with suppress(Exception):  # a connection that will not close must not hide the reason
             self._closing.__exit__(kind, error, trace)  # breaks the group, waits for nobody
+        if isinstance(error, KeyboardInterrupt):
+            raise SystemExit(128 + signal.SIGINT)
         if not isinstance(error, LightworkError):
             self._before(kind, error, trace)
             return

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lightwork.api.meeting import BACKWARD, Meeting
 from lightwork.api.randomness import Randomness
 from lightwork.api.refusals import loss_and_count
 from lightwork.comm.group import Group
@@ -33,13 +34,14 @@ READY, ACCUMULATING, FINISHED = "ready", "accumulating", "finished"
 class Replica:
     """The model, equal on all ranks, and the gradients of one step."""
 
-    def __init__(self, group: Group, model: nn.Module, bucket_bytes: int) -> None:
+    def __init__(self, group: Group, model: nn.Module, bucket_bytes: int, meeting: Meeting) -> None:
         """Give ``model``, on its device, rank 0's weights, and take charge of its gradients.
 
         Raises LaunchError on all ranks when the ranks have built different models.
         """
         start_alike(group, model)
         self._group = group
+        self._meeting = meeting
         self._model = model
         self._sync = GradientBuckets(AllReduce(group), bucket_bytes)
         self._sync.attach(model)
@@ -63,6 +65,8 @@ class Replica:
         only = last and self._phase != ACCUMULATING
         if self._phase != ACCUMULATING:
             self._begin()
+        if last:
+            self._meeting.announce(BACKWARD)
         if not filler and self._failure is None:
             # Alone the count is known now. Dividing before backward, as a script on one card does,
             # gives its very digits.
@@ -133,6 +137,7 @@ class Replica:
     def _finish(self) -> float:
         """Sum the gradients over all ranks, agree that all went well, divide by the count."""
         self._phase = READY
+        self._meeting.check()  # before waiting for gradients, which may be of another batch
         self._sync.finish()
         loss_sum = float(self._loss_sum)
         problem = self._problem(loss_sum)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,12 +12,20 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from lightwork.api.meeting import EPOCH, GATHER, SAVE, Meeting
 from lightwork.api.refusals import check_model
 from lightwork.api.replica import Replica
-from lightwork.api.saving import Content, save
+from lightwork.api.saving import Content, check_target, save
 from lightwork.api.sharing import SharedLoader
 from lightwork.comm.group import Group
 from lightwork.errors import StepError
+
+log = logging.getLogger("lightwork")
+
+UNSHARED = (
+    "no batch has come from run.share(loader) yet. Every rank then has to bring its own part of "
+    "the batch; if all of them go over the same data, each item is learned once per rank"
+)
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -37,6 +47,9 @@ class Run:
         self._closing = closing
         self._replica: Replica | None = None
         self._filler = False
+        self._warned = False
+        self._handed = 0
+        self._meeting = Meeting(group, lambda: self._handed)
 
     @property
     def rank(self) -> int:
@@ -71,7 +84,7 @@ class Run:
                 "torch.nn.Module, and move a model that is only used with model.to(run.device)."
             )
         model.to(self.device)
-        self._replica = Replica(self._group, model, self._bucket_bytes)
+        self._replica = Replica(self._group, model, self._bucket_bytes, self._meeting)
         return model
 
     def share(self, loader: DataLoader[Any], training: bool = True) -> SharedLoader:
@@ -88,10 +101,13 @@ class Run:
 
         Raises TypeError for an IterableDataset, a loader without batches, or a DistributedSampler.
         """
-        return SharedLoader(self._group, loader, training, self._note_filler)
+        note = self._note_batch if training else (lambda _: None)
+        meet = partial(self._meeting.meet, EPOCH)
+        return SharedLoader(self._group, loader, training, note, meet)
 
-    def _note_filler(self, is_filler: bool) -> None:
+    def _note_batch(self, is_filler: bool) -> None:
         self._filler = is_filler
+        self._handed += 1
 
     def backward(self, loss_sum: object, count: object = None, last: bool = True) -> float:
         """Go backward and sum the gradients over all ranks, divided by the count of all.
@@ -115,6 +131,9 @@ class Run:
             StepError: on all ranks together: a loss is not finite, a backward failed, gradients
                 were taken away half-way, or nothing was counted. Nothing has been applied.
         """
+        if self.ranks > 1 and not self._handed and not self._warned and self.is_first:
+            self._warned = True
+            log.warning(UNSHARED)
         return self._trained().backward(loss_sum, count, last, self._filler)
 
     def step(self, optimizer: Any) -> None:
@@ -136,6 +155,7 @@ class Run:
         """
         if not isinstance(items, list):
             raise TypeError(f"run.gather takes a list, not {type(items).__name__}")
+        self._meeting.meet(GATHER)
         return [item for rank in self._group.gather_json(items) for item in rank]
 
     def save(self, path: str | Path, content: Content) -> None:
@@ -143,13 +163,16 @@ class Run:
 
         Args:
             path: a file or folder; missing parents are made. What is there is replaced when the
-                new one is whole and on the disk, never before.
+                new one is whole and on the disk, never before. A folder with files that this
+                save does not write is left alone, and so is a file where a folder is saved.
             content: a function that is called with a temporary path to write a file or a folder
                 at, such as ``model.save_pretrained``; or tensors by name, for which ``path`` must
                 end in ``.safetensors``.
 
         Raises RunError on all ranks when rank 0 could not write it.
         """
+        check_target(path, content)
+        self._meeting.meet(SAVE)
         save(self._group, path, content)
 
     def close(self) -> None:

@@ -21,22 +21,46 @@ def save(group: Group, path: str | Path, content: Content) -> None:
 
     Raises RunError on all ranks when it cannot be written; what was there before stays.
     """
-    target = Path(path).expanduser()
-    if not callable(content) and target.suffix != ".safetensors":
-        raise ValueError(
-            f"tensors are written as a .safetensors file, so the path cannot be {target}; give "
-            "another name, or a function that writes what you want"
-        )
+    target = Path(path).expanduser().absolute()
     problem, cause = None, None
     if group.rank == 0:
         try:
             with replacing(target) as new:
                 _write(new, content)
+                _refuse_loss(target, new)
+        except RunError as error:
+            problem = str(error)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
             problem, cause = f"{type(error).__name__}: {error}", error
     problem = group.gather_json(problem)[0]
     if problem is not None:
-        raise RunError(f"cannot save {target} ({problem}); what was there is untouched") from cause
+        raise RunError(f"cannot save {path} ({problem}); what was there is untouched") from cause
+
+
+def check_target(path: str | Path, content: Content) -> None:
+    """Raise ValueError where tensors would get a name that does not say what they are."""
+    if not callable(content) and Path(path).suffix != ".safetensors":
+        raise ValueError(
+            f"tensors are written as a .safetensors file, so the path cannot be {path}; give "
+            "another name, or a function that writes what you want"
+        )
+
+
+def _refuse_loss(target: Path, new: Path) -> None:
+    """RunError where ``target`` holds what ``new`` does not replace."""
+    if not target.exists():
+        return
+    if target.is_dir() != new.is_dir():
+        kinds = ("a folder", "a file") if target.is_dir() else ("a file", "a folder")
+        raise RunError(f"there is {kinds[0]}, and {kinds[1]} would replace it; name another place")
+    known = {path.relative_to(new) for path in new.rglob("*")}
+    others = [p for path in target.rglob("*") if (p := path.relative_to(target)) not in known]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise RunError(
+            f"the folder holds {others[0]}{more}, which this save does not write; name another "
+            "folder, or move that away"
+        )
 
 
 def _write(path: Path, content: Content) -> None:

@@ -32,10 +32,12 @@ class SharedLoader:
         loader: DataLoader[Any],
         fill: bool,
         note: Callable[[bool], None],
+        meet: Callable[[], None],
     ) -> None:
         """``fill``: a rank without items gets the first one of the batch, and ``note`` is told.
 
-        ``note(is_filler)`` is called before each batch is handed out. Raises TypeError for what
+        ``note(is_filler)`` is called before each batch is handed out, ``meet()`` before the ranks
+        agree on the order of an epoch. Raises TypeError for what
         cannot be shared.
         """
         _check(loader)
@@ -45,7 +47,7 @@ class SharedLoader:
         self.batch_size = loader.batch_size
         self._note = note
         items = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
-        self._parts = _Parts(group, loader.batch_sampler or (), items, fill)
+        self._parts = _Parts(group, loader.batch_sampler or (), items, fill, meet)
         self._inner = _like(loader, self._parts, _generator(loader.generator, group.rank))
 
     def __len__(self) -> int:
@@ -67,18 +69,27 @@ class SharedLoader:
 class _Parts:
     """The batch sampler behind this rank's loader. One iteration is one epoch."""
 
-    def __init__(self, group: Group, batches: Iterable[Any], items: int | None, fill: bool) -> None:
+    def __init__(
+        self,
+        group: Group,
+        batches: Iterable[Any],
+        items: int | None,
+        fill: bool,
+        meet: Callable[[], None],
+    ) -> None:
         self.fillers: list[bool] = []
         """Of the epoch begun last: whether each batch that this rank gets is a filler."""
         self._group = group
         self._batches = batches
         self._items = items
         self._fill = fill
+        self._meet = meet
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator: nothing is drawn before the loader asks for the first batch, as always.
         mine = []
         self.fillers = []
+        self._meet()
         for batch in agree_on_order(self._group, self._batches, self._items):
             own = part(batch, self._group.rank, self._group.size)
             if own or self._fill:

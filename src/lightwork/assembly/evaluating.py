@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,7 +58,9 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             _write(group, task, result, out)
             _say(store, result)
             names = ", ".join(shown_path(path) for path in data)
-            log.info("%s on %s", result, names)
+            if group.rank == 0:  # standard output, so that it can be kept
+                sys.stdout.write(f"{result}  on {names}\n")
+                sys.stdout.flush()
             log.info("answered by %s, written to %s", checkpoint.name, shown_path(out))
 
 

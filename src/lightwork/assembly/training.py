@@ -149,19 +149,22 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
 
 def _say_start(start: Start, ready: Ready) -> None:
     ranks, total = start.group.size, ready.schedule.total_steps
+    threads = torch.get_num_threads()
     if ready.done_steps >= total:
         log.info("this run is finished: it has done all its %d steps", total)
         return
     where = f"after step {ready.done_steps}" if ready.done_steps else "from the start"
     log.info(
-        "training %s of %d on %d %s (%s, %d threads each), %d shares, %s",
+        "training %s of %d on %d %s (%s, %d %s each), %d %s, %s",
         where,
         total,
         ranks,
         "rank" if ranks == 1 else "ranks",
         start.world.device.partition(":")[0],
-        torch.get_num_threads(),
+        threads,
+        "thread" if threads == 1 else "threads",
         start.shares,
+        "share" if start.shares == 1 else "shares",
         start.settings.sync.strategy,
     )
     if ranks > start.shares:
@@ -178,7 +181,9 @@ def _say_start(start: Start, ready: Ready) -> None:
 
 def _say_end(start: Start, last_step: int) -> None:
     checkpoints = Checkpoints(start.folder)
-    best = checkpoints.best() or checkpoints.at(last_step)
+    best = start.folder / "best" if checkpoints.best() else checkpoints.at(last_step)
     log.info("finished %d steps; the best model is %s", last_step, shown_path(best / "model"))
     folder = shlex.quote(shown_path(start.folder))
-    log.info("next: lightwork evaluate %s --data FILE", folder)
+    data = "" if start.prepared.dev is not None else " --data FILE"
+    log.info("next: lightwork evaluate %s%s", folder, data)
+    log.info('      lightwork answer %s --context FILE "QUESTION"', folder)

@@ -65,7 +65,7 @@ def _share(one: Found) -> str:
 def _place(one: Found, context: str) -> str:
     if one.start < 0:
         return ""
-    return f"line {line_number(context, one.start)}, characters {one.start}-{one.end}  "
+    return f"line {line_number(context, one.start)}, characters {one.start}-{one.end} of the text  "
 
 
 def _shown(one: Found) -> str:

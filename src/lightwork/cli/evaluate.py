@@ -63,25 +63,22 @@ def evaluate(  # noqa: PLR0913 - options of a command
     record = read_run(run)
     settings = load_settings(locate(run)[0], overrides or [])
     files = _data_files(settings, data)
-    out = (
-        run / "evaluation" / "+".join(file.stem for file in files)
-        if out is None
-        else out.expanduser()
-    ).absolute()
+    own = run / "evaluation" / "+".join(file.stem for file in files)
+    target = (own if out is None else out.expanduser()).absolute()
     as_rank = is_rank(os.environ)
     environ = with_devices(devices, os.environ)
     if as_rank:
         refuse_ranks(ranks, os.environ)
     if opens_run(os.environ):
         check_checkpoints(run)
-        _check_out(out, overwrite)
+        _check_out(target, overwrite or out is None)  # its own place may be written again
     with failures_named(run / LOGS):
         if as_rank:
             from lightwork.assembly import run_evaluate
 
-            run_evaluate(run, files, out, settings)
+            run_evaluate(run, files, target, settings)
             return
-        arguments = _arguments(run, files, out, overrides or [])
+        arguments = _arguments(run, files, target, overrides or [])
         count = ranks_here(ranks, settings.launch.device, environ)
         grace_s = settings.launch.grace_s
         code = start_ranks(arguments, count, run, record.run_id, grace_s, environ)

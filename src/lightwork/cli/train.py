@@ -95,10 +95,9 @@ def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool) -> None:
     elif dry_run and folder.exists():
         typer.echo(f"the logs of the dry run are in {folder / LOGS}", err=True)
     elif code == INTERRUPTED:
-        typer.echo(
-            f"interrupted; the same command goes on from the newest checkpoint in {folder}",
-            err=True,
-        )
+        saved = sorted(path.parent.name for path in folder.glob("checkpoints/*/manifest.json"))
+        where = f"goes on from {saved[-1]} in {folder}" if saved else "begins again"
+        typer.echo(f"interrupted; the same command {where}", err=True)
 
 
 def _train_as_rank(settings: Settings, folder: Path, dry_run: bool) -> None:

@@ -251,6 +251,13 @@ def _shell_code(rank: _Rank) -> int:
 
 def _report(cause: _Rank, ranks: list[_Rank]) -> None:
     told = cause.told
+    early = [rank for rank in ranks if rank.exit_code == 0 and rank.ended_s <= cause.ended_s]
+    if early and cause.exit_code == PeerLostError.exit_code:
+        _say(
+            f"rank {early[0].number} of {len(ranks)} ended, with exit code 0, while others were "
+            "still at work; all ranks were stopped."
+        )
+        return
     if told is not None:
         shown = [other for other in (rank.told for rank in ranks) if other and other.shown]
         if not (told.joint and shown):

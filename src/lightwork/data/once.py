@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lightwork.disk import replacing
 from lightwork.errors import DataError
+
+SILENCE_S = 3.0
+"""How long a wait for another process, often this run's own rank, is not worth a word."""
 
 
 def content_key(**facts: Any) -> str:
@@ -58,11 +61,20 @@ def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], N
 def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold an exclusive lock on the file; the system drops it when the process dies."""
     with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"another process is preparing {lock.stem}; waiting for it")
-            started_s = time.monotonic()
-            fcntl.flock(file, fcntl.LOCK_EX)
-            say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
+        started_s = time.monotonic()
+        while not _locked(file):
+            if time.monotonic() - started_s > SILENCE_S:
+                say(f"another process is preparing {lock.stem}; waiting for it")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
+                break
+            time.sleep(0.05)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

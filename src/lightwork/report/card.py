@@ -160,7 +160,7 @@ def _no_answer(facts: CardFacts) -> str:
         "logits at the classification token, in the window where it is lowest. The model says "
         '"no answer" where that score exceeds the best piece\'s by more than the threshold '
         f"**{facts.asked['no_answer_threshold']:g}**. A higher threshold gives more answers, a "
-        "lower one fewer. It is `no_answer_threshold` in `{EXPORTED}`."
+        f"lower one fewer. It is `no_answer_threshold` in `{EXPORTED}`."
     )
 
 

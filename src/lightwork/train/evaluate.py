@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("lightwork")
 
+AMISS = ("missing", "unknown")
+"""Scores that count questions without a prediction, and predictions without a question."""
+
 Predictions = dict[str, list[dict[str, Any]]]
 
 
@@ -35,10 +38,11 @@ class Evaluation:
     """Per example its best answers, in input order; on rank 0 only."""
 
     def __str__(self) -> str:
-        """The scores in one line, two decimals."""
+        """The scores in one line, two decimals; counts of what is amiss only where there is any."""
+        shown = {name: value for name, value in self.scores.items() if value or name not in AMISS}
         return "  ".join(
             f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in self.scores.items()
+            for name, value in shown.items()
         )
 
 

@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from huggingface_hub import try_to_load_from_cache
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
 from lightwork.errors import SettingsError
+
+log = logging.getLogger("lightwork")
 
 SCRATCH = "scratch"
 
@@ -79,6 +82,14 @@ def _inside_package(source: str) -> Path:
     return Path(spec.submodule_search_locations[0]) / inside
 
 
+def say_if_asked_for(source: str) -> None:
+    """A word before the hub is asked for what is not on this machine, which can take a minute."""
+    if locate(source) is None and not isinstance(
+        try_to_load_from_cache(source, "config.json"), str
+    ):
+        log.info("%s is not on this machine; asking the Hugging Face hub for it", source)
+
+
 @contextmanager
 def quietly() -> Iterator[None]:
     """No warnings or progress bars of transformers inside."""
@@ -107,6 +118,7 @@ def from_library(source: str, what: str) -> Iterator[None]:
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         reason = " ".join(str(error).split())
         raise SettingsError(
-            f"model.source {source!r}: the {what} cannot be had ({reason[:300]}). Give a folder, "
-            "or a hub name that is in the cache or can be downloaded"
+            f"model.source {source!r}: the {what} cannot be had ({reason[:200]}). Give a folder, "
+            "package:NAME/folder of an installed package, scratch, or a hub name that is in the "
+            "cache or can be downloaded"
         ) from error

@@ -19,7 +19,7 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lightwork.errors import SettingsError
-from lightwork.tasks.extractive.pretrained import from_library, locate
+from lightwork.tasks.extractive.pretrained import from_library, locate, say_if_asked_for
 
 SPECIAL_TOKENS = {
     "pad_token": "[PAD]",
@@ -37,6 +37,7 @@ def load_tokenizer(source: str) -> Any:
     Raises ``SettingsError`` when there is none, it is not a fast one, or it cannot pad.
     """
     place = str(locate(source) or source)
+    say_if_asked_for(source)
     with from_library(source, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     name = type(tokenizer).__name__
