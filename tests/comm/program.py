@@ -114,6 +114,14 @@ def peers(_folder: Path) -> None:
     raise PeerLostError(f"rank {RANK} lost its peer")
 
 
+def leaves(_folder: Path) -> None:
+    """The last rank ends as if all was done; the others then lose it."""
+    if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
+        sys.exit(0)
+    time.sleep(0.5)
+    raise PeerLostError(f"rank {os.environ['RANK']} lost its peer")
+
+
 def main() -> None:
     die_with_parent(os.environ)
     mode, folder = sys.argv[1], Path(sys.argv[2])

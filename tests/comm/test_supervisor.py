@@ -256,6 +256,14 @@ def test_if_nobody_knows_the_reason_the_lost_peer_is_told(
     assert lines in (["rank 0: rank 0 lost its peer"], ["rank 1: rank 1 lost its peer"])
 
 
+def test_a_rank_that_ends_before_the_others_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert supervise(launch("leaves", tmp_path)) == PeerLostError.exit_code
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-1].startswith("rank 1 of 2 ended, with exit code 0, while others were still at")
+
+
 def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
     wrong = Launch(("no-such-program",), 2, "run", tmp_path, os.environ, 1.0)
     before = signal.getsignal(signal.SIGINT)
