@@ -12,6 +12,7 @@ import pytest
 from benchmarks.figures import compare, document, figures
 from benchmarks.plans import PEERS, rows, waste
 from benchmarks.racing import read_steps, run_command
+from tests.conftest import ROOT
 
 
 def outcome(contender: str, repeat: int, step_s: list[float], **more: Any) -> dict[str, Any]:
@@ -128,3 +129,12 @@ def test_a_command_is_measured_and_ended(tmp_path: Path) -> None:
     code, wall_s, _ = run_command(sleeper, log, 1)
     assert code == -15
     assert wall_s < 300
+
+
+def test_the_page_shows_the_results_that_lie_beside_the_program() -> None:
+    """No figure is copied by hand: the tables are those that the program makes of the file."""
+    results = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    assert set(results["modes"]) == {"plan", "steady", "first-step", "whole"}
+    for block in document(results).split("### ")[1:]:
+        assert block.strip() in page, block.splitlines()[0]

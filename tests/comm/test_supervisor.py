@@ -197,7 +197,7 @@ def test_ranks_that_do_not_listen_are_killed(tmp_path: Path) -> None:
     (tmp_path / "fail").touch()
     started_s = time.monotonic()
     assert supervise(launch("stubborn", tmp_path, grace_s=0.5)) == 7
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30, "they would sleep for a minute"
     assert not psutil.pid_exists(rank_pid(tmp_path, 0))
 
 

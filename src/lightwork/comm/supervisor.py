@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,16 +23,10 @@ from types import FrameType
 from typing import IO
 
 from lightwork.comm.listener import LOOPBACK, listen, port_of
-from lightwork.comm.told import Told, read_told
-from lightwork.errors import LaunchError, PeerLostError
+from lightwork.comm.verdict import RankProcess, cause_of, report
+from lightwork.errors import LaunchError
 
 _LOOK_EVERY_S = 0.05
-_TAIL_LINES = 20
-_TAIL_BYTES = 64 * 1024
-_PEERS_PATIENCE_S = 1.0
-"""How long a rank that only lost its peer waits for the rank that has the reason."""
-_JOINT_PATIENCE_S = 2.0
-"""How long an error of all ranks waits for rank 0 to show it."""
 
 
 @dataclass(frozen=True)
@@ -49,51 +42,6 @@ class Launch:
     """The whole environment of the ranks; the launcher's variables are added."""
     grace_s: float
     """How long ranks that were asked to end may take before they are killed."""
-
-
-@dataclass
-class _Rank:
-    number: int
-    process: subprocess.Popen[bytes]
-    log: Path | None
-    log_start: int
-    told_path: Path
-    exit_code: int | None = None
-    ended_s: float = 0.0
-    asked: bool = False
-    """Whether it was asked to end before it did."""
-
-    def look(self, now: float) -> None:
-        if self.exit_code is None:
-            self.exit_code = self.process.poll()
-            self.ended_s = now
-
-    def send(self, signum: int) -> None:
-        if self.exit_code is None:
-            self.asked = True
-            self.process.send_signal(signum)
-
-    def kill(self) -> None:
-        """The rank, and whatever it started in its session."""
-        self.asked = self.asked or self.exit_code is None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.exit_code) and not self.asked
-
-    @property
-    def told(self) -> Told | None:
-        return read_told(self.told_path)
-
-    def patience_s(self) -> float:
-        """How long the others may go on after this failure, because they may know better."""
-        told = self.told
-        if told is not None and told.joint:
-            return _JOINT_PATIENCE_S
-        return _PEERS_PATIENCE_S if self.exit_code == PeerLostError.exit_code else 0.0
 
 
 @dataclass
@@ -118,7 +66,7 @@ def supervise(launch: Launch) -> int:
         LaunchError: the command cannot be started.
     """
     store = _StoreHost(listen())
-    ranks: list[_Rank] = []
+    ranks: list[RankProcess] = []
     with tempfile.TemporaryDirectory(prefix="lightwork-") as folder, _catch_signals() as stop:
         try:
             for number in range(launch.ranks):
@@ -129,13 +77,13 @@ def supervise(launch: Launch) -> int:
             for rank in ranks:
                 rank.kill()
             store.close()
-        cause = _cause(ranks)
+        cause = cause_of(ranks)
         if stop.signals:
             return 128 + stop.signals[0]
         if cause is None:
             return 0
-        _report(cause, ranks)
-        return _shell_code(cause)
+        report(cause, ranks)
+        return cause.shell_code
 
 
 class _StoreHost:
@@ -171,7 +119,7 @@ class _StoreHost:
         )
 
 
-def _start(launch: Launch, number: int, port: int, folder: Path) -> _Rank:
+def _start(launch: Launch, number: int, port: int, folder: Path) -> RankProcess:
     told = folder / f"rank{number}.told"
     environment = {
         "PYTHONUNBUFFERED": "1",  # or a killed rank's last lines never reach its log
@@ -205,10 +153,10 @@ def _start(launch: Launch, number: int, port: int, folder: Path) -> _Rank:
             )
         except OSError as error:
             raise LaunchError(f"cannot start {launch.command[0]}: {error}") from error
-    return _Rank(number, process, log, log_start, told)
+    return RankProcess(number, process, log, log_start, told)
 
 
-def _watch(ranks: list[_Rank], grace_s: float, stop: _Stop) -> None:
+def _watch(ranks: list[RankProcess], grace_s: float, stop: _Stop) -> None:
     """Until every rank has ended. Ends the others after the first failure, or when asked to."""
     kill_at_s: float | None = None
     while any(rank.exit_code is None for rank in ranks):
@@ -226,72 +174,12 @@ def _watch(ranks: list[_Rank], grace_s: float, stop: _Stop) -> None:
                 rank.kill()
 
 
-def _wanted_signal(ranks: list[_Rank], stop: _Stop, now: float) -> int | None:
+def _wanted_signal(ranks: list[RankProcess], stop: _Stop, now: float) -> int | None:
     if stop.signals:
         return stop.signals[0]
     if any(rank.failed and now >= rank.ended_s + rank.patience_s() for rank in ranks):
         return signal.SIGTERM
     return None
-
-
-def _cause(ranks: list[_Rank]) -> _Rank | None:
-    """The failure behind all the others, as far as can be known."""
-
-    def likelihood(rank: _Rank) -> tuple[bool, float, bool]:
-        code = rank.exit_code or 0
-        return code == PeerLostError.exit_code, rank.ended_s, code > 0  # no peer sends a signal
-
-    return min((rank for rank in ranks if rank.failed), key=likelihood, default=None)
-
-
-def _shell_code(rank: _Rank) -> int:
-    code = rank.exit_code or 0
-    return code if code >= 0 else 128 - code
-
-
-def _report(cause: _Rank, ranks: list[_Rank]) -> None:
-    told = cause.told
-    early = [rank for rank in ranks if rank.exit_code == 0 and rank.ended_s <= cause.ended_s]
-    if early and cause.exit_code == PeerLostError.exit_code:
-        _say(
-            f"rank {early[0].number} of {len(ranks)} ended, with exit code 0, while others were "
-            "still at work; all ranks were stopped."
-        )
-        return
-    if told is not None:
-        shown = [other for other in (rank.told for rank in ranks) if other and other.shown]
-        if not (told.joint and shown):
-            _say(f"rank {cause.number}: {told.message}")
-        return
-    _say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
-    lines = _tail(cause)
-    if lines:
-        _say(f"The last lines of {cause.log}:")
-        _say("\n".join(f"  {line}" for line in lines))
-
-
-def _ending(rank: _Rank) -> str:
-    code = rank.exit_code or 0
-    if code >= 0:
-        return f"ended with exit code {code}"
-    name = signal.Signals(-code).name
-    hint = " (often because memory ran out)" if name == "SIGKILL" else ""
-    return f"was ended by {name}{hint}"
-
-
-def _tail(rank: _Rank) -> list[str]:
-    """The last lines that this run wrote to the rank's log."""
-    if rank.log is None:
-        return []
-    with rank.log.open("rb") as log:
-        end = log.seek(0, os.SEEK_END)
-        log.seek(max(rank.log_start, end - _TAIL_BYTES))
-        return log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
 
 
 @contextlib.contextmanager
