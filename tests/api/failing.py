@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import torch
+from torch.utils.data import DataLoader
 
 import lightwork
 
@@ -21,7 +22,8 @@ def main(mode: str) -> None:
     if mode == "raises":
         time.sleep(30)
         Path("survived").touch()
-    loss = model(torch.ones(3, 2)).sum()
+    (batch,) = run.share(DataLoader(torch.ones(3 * run.ranks, 2), 3 * run.ranks))  # type: ignore[arg-type]
+    loss = model(batch).sum()
     if mode == "nan" and bad:
         loss = loss * float("nan")
     run.backward(loss, 3)

@@ -46,7 +46,7 @@ def facts() -> dict[str, Any]:
         run.backward(model(torch.ones(1, 4)).sum(), 1)
         run.step(optimizer)
         found["masks"].append(torch.nn.functional.dropout(torch.ones(16)).tolist())
-        found["warned"].append(len(warnings))
+        found["warned"].append(sum("run.share" not in text for text in warnings))
     model.eval()
     torch.manual_seed(8)
     run.backward(model(torch.ones(1, 4)).sum(), 1)

@@ -40,7 +40,7 @@ def test_lines_for_a_pipe(amber: Path, command: Command) -> None:
     ended = command("answer", str(amber), "--context", "notes.txt", WHO)
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
-    assert lines[0] == f"100.0%  line 3, characters {START}-{START + 5}  amber"
+    assert lines[0] == f"100.0%  line 3, characters {START}-{START + 5} of the text  amber"
     assert len(lines) == 3
     assert lines[1].endswith(" w58 w59 amber"), "the white space in an answer is squeezed"
     one = command("answer", str(amber), WHO, "--context", "notes.txt", "--top", "1")
@@ -71,7 +71,7 @@ def test_the_text_from_standard_input(
 def test_no_answer_is_named(doubtful: Path, command: Command) -> None:
     arguments = ("answer", str(doubtful), "--context", "notes.txt", WHO, "--top", "2")
     assert command(*arguments).out == (
-        f" 75.0%  (no answer)\n 25.0%  line 3, characters {START}-{START + 5}  amber\n"
+        f" 75.0%  (no answer)\n 25.0%  line 3, characters {START}-{START + 5} of the text  amber\n"
     )
     null = json.loads(command(*arguments, "--json").out)["answers"][0]
     assert null.pop("probability") == pytest.approx(0.75, abs=1e-3)
@@ -88,7 +88,7 @@ def test_questions_from_a_pipe_one_a_line(
     assert [one["question"] for one in told] == ["Who is it ?", "Was it 琥珀?"]
     assert [one["answers"][0]["start"] for one in told] == [START, START]
     piped(monkeypatch, content)
-    answer = f"100.0%  line 3, characters {START}-{START + 5}  amber"
+    answer = f"100.0%  line 3, characters {START}-{START + 5} of the text  amber"
     lines = command(*arguments).out.splitlines()
     assert lines == ["Who is it ?", answer, "Was it 琥珀?", answer]
     piped(monkeypatch, b"Who?\nWho \xff?\n")

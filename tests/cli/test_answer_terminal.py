@@ -88,7 +88,7 @@ def test_a_terminal_shows_the_answer_in_its_text(
     assert "\x1b[1;32mbig amber\x1b[0m" in out
     assert "\x1b[2J" not in out, "nothing in a text moves the cursor"
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
-    assert plain[0] == f" 62.5%  big amber  line 2, characters {start}-{start + 10}"
+    assert plain[0] == f" 62.5%  big amber  line 2, characters {start}-{start + 10} of the text"
     shown = " ".join(" ".join(plain[1:-1]).split())
     assert re.fullmatch(r"… w2\d .*w39 \[bold\] \[2Jthe big amber bell w40 .* w5\d …", shown)
     assert all(line.startswith(" " * 8) and len(line) <= 60 for line in plain[1:-1])

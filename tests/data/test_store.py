@@ -102,7 +102,9 @@ def test_no_room_is_a_message(tmp_path: Path) -> None:
 CONTENDER = """
 import os, sys, time
 from pathlib import Path
+from lightwork.data import once
 from lightwork.data.once import build_once
+once.SILENCE_S = 0.1
 
 def build(place):
     time.sleep(0.5)

@@ -124,6 +124,14 @@ def bind_device(world: World, threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+_ENDED: list[object] = []
+"""Groups that are closed, kept until the process ends.
+
+PyTorch's DDP wrapper may outlive its group; if it held the last reference, the group would be
+destroyed by a thread that holds Python's lock and waits for gloo's threads, which may want that lock.
+"""
+
+
 @contextmanager
 def open_group(
     world: World, timeout_s: float, environ: Mapping[str, str] = os.environ
@@ -158,6 +166,7 @@ def open_group(
         group.abort()
         raise
     finally:
+        _ENDED.append(group.process_group)
         group.close()
         dist.destroy_process_group()
 
