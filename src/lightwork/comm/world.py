@@ -127,8 +127,8 @@ def bind_device(world: World, threads: int | None) -> None:
 _ENDED: list[object] = []
 """Groups that are closed, kept until the process ends.
 
-PyTorch's DDP wrapper may outlive its group; if it held the last reference, the group would be
-destroyed by a thread that holds Python's lock and waits for gloo's threads, which may want that lock.
+PyTorch's DDP wrapper may outlive its group. If it held the last reference, the group would be
+destroyed by a thread that holds Python's lock and waits for gloo's threads, which may want it.
 """
 
 
