@@ -29,7 +29,7 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python tools/settings_page.py --check
 
-# Takes about an hour on two cores, and nothing else may run meanwhile: see docs/performance.md.
+# Takes hours on two cores, and nothing else may run meanwhile: see docs/performance.md.
 RACE := $(BIN)/python -m benchmarks.peers --train demo/train.json --dev demo/dev.json
 
 bench: setup

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
@@ -44,6 +46,15 @@ def _move(new: Path, target: Path, old: Path) -> None:
             old.rename(target)
         raise
     sync(target.parent)
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Whether this process now holds the lock of ``file``; the system lets go when it ends."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def sync_tree(path: Path) -> None:

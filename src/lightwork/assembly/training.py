@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import shlex
 import time
@@ -11,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
@@ -20,6 +19,7 @@ from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
 from lightwork.comm.world import open_group
+from lightwork.disk import try_lock
 from lightwork.errors import LaunchError, RunError
 from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml, write_run
 from lightwork.telemetry.charts import Charts
@@ -66,21 +66,16 @@ def _only_training(run: Path) -> Iterator[None]:
     """Hold the run folder; the system lets go of it when the process ends, however it ends."""
     run.mkdir(parents=True, exist_ok=True)
     with (run / ".lock").open("a") as file:
-        if not any(_lock(file) for _ in range(LOCK_TRIES)):
+        for _ in range(LOCK_TRIES):
+            if try_lock(file):
+                break
+            time.sleep(0.05)
+        else:
             raise RunError(
                 f"the run folder {run} is in use by another training; wait for it, stop it, or "
                 "choose another folder with --run"
             )
         yield
-
-
-def _lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        time.sleep(0.05)
-        return False
-    return True
 
 
 def _begin(group: Group, settings: Settings, run: Path) -> RunRecord:

@@ -15,13 +15,14 @@ from rich.filesize import decimal
 
 from lightwork.assembly.building import build_replica
 from lightwork.assembly.ready import Ready, Start, make_ready
+from lightwork.assembly.resuming import newest, take_over
 from lightwork.assembly.training import started
 from lightwork.comm.group import Group
 from lightwork.data.loader import Work
 from lightwork.errors import CheckpointError
 from lightwork.settings import Settings
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.checkpoint import Checkpoints, problem_of, read_tensors
+from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import memory_bytes
 from lightwork.train.replicas import checksum
@@ -102,16 +103,19 @@ def _try_checkpoint(start: Start, ready: Ready) -> None:
     problem = None
     if start.group.rank == 0:
         try:
-            problem = problem_of(checkpoints.write(step, ready.parts(step)))
+            checkpoints.write(step, ready.parts(step))
         except CheckpointError as error:
             problem = str(error)
     _agree(start.group, problem)
-    path = checkpoints.at(step)
+    resume = newest(start.group, start.folder)
+    assert resume is not None
+    assert resume.step == step
+    path = resume.checkpoint
     vocabulary = len(start.prepared.tokenizer)
     again = build_replica(
-        start.group, start.settings, str(path / "model"), vocabulary, start.world.device
+        start.group, start.settings, str(resume.model), vocabulary, start.world.device
     )
-    ready.update.load(read_tensors(path, "optimizer"))
+    take_over(start.group, resume, start.prepared.train, ready.update)
     same = checksum(again.state_dict().values()) == checksum(
         ready.model.module.state_dict().values()
     )

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from lightwork.disk import replacing
+from lightwork.disk import replacing, try_lock
 from lightwork.errors import DataError
 
 SILENCE_S = 3.0
@@ -62,7 +62,7 @@ def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold an exclusive lock on the file; the system drops it when the process dies."""
     with lock.open("a") as file:
         started_s = time.monotonic()
-        while not _locked(file):
+        while not try_lock(file):
             if time.monotonic() - started_s > SILENCE_S:
                 say(f"another process is preparing {lock.stem}; waiting for it")
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -70,11 +70,3 @@ def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
                 break
             time.sleep(0.05)
         yield
-
-
-def _locked(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -20,7 +20,7 @@ from lightwork.report.timeline import best_step, checkpoint_steps
 from lightwork.settings import RunRecord, locate, named, read_run
 from lightwork.settings.run_folder import RECORD
 from lightwork.settings.yaml_text import Given, parse, read_file
-from lightwork.telemetry.lines import EVALUATIONS, Scores, json_lines, read_evaluations
+from lightwork.telemetry.lines import EVALUATIONS, Scores, json_lines, read_evaluations, since_best
 
 State = Literal["finished", "stopped early", "running"]
 Order = Literal["score", "name", "time"]
@@ -192,7 +192,7 @@ def _state(run: Path, record: RunRecord, evaluations: dict[int, Scores]) -> Stat
     if isinstance(patience, int) and evaluations:
         metric = metric_of(evaluations.values())
         scores = [scores.get(metric, -math.inf) for _, scores in sorted(evaluations.items())]
-        waited = len(scores) - 1 - scores.index(max(scores))
+        waited = since_best(scores)
     return "finished" if done or (patience and waited >= patience) else "stopped early"
 
 

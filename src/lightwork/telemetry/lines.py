@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +51,11 @@ def read_evaluations(run: Path) -> dict[int, Scores]:
                 name: value for name, value in entry.items() if isinstance(value, (int, float))
             }
     return found
+
+
+def since_best(scores: Sequence[float]) -> int:
+    """Evaluations after the first one with the best score; none without scores."""
+    return len(scores) - 1 - list(scores).index(max(scores)) if scores else 0
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

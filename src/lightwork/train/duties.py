@@ -13,7 +13,7 @@ from pathlib import Path
 from lightwork.comm.group import Group
 from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
-from lightwork.telemetry.lines import EVALUATIONS, open_lines, read_evaluations
+from lightwork.telemetry.lines import EVALUATIONS, open_lines, read_evaluations, since_best
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.evaluate import Evaluation
 
@@ -71,8 +71,7 @@ class Scores:
 
     def since_best(self, step: int) -> int:
         """Evaluations up to ``step`` after the first one with the best score."""
-        scores = [score for _, score in sorted(self.until(step).items())]
-        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+        return since_best([score for _, score in sorted(self.until(step).items())])
 
 
 class Duties:
