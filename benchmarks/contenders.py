@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.adapters.spec import PREDICTIONS, STEPS, Spec
 from lightwork.errors import LightworkError
 from lightwork.tasks.extractive.reading import read_examples
-from lightwork.tasks.extractive.scores import squad_scores
+from lightwork.tasks.extractive.scoring.english import squad_scores
 
 Scores = dict[str, float | int]
 

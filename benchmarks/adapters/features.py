@@ -115,10 +115,10 @@ def _label(
     example: Example, offsets: list[tuple[int, int]], context: tuple[int, int]
 ) -> tuple[int, int] | None:
     """First and last token of the answer; None where the window does not hold all of it."""
-    if not example.answers:
+    answer = example.learned
+    if answer is None or answer.start is None:
         return None
-    start = example.answers[0].start
-    end = start + len(example.answers[0].text)
+    start, end = answer.start, answer.start + len(answer.text)
     first, behind = context
     if first == behind or offsets[first][0] > start or offsets[behind - 1][1] < end:
         return None

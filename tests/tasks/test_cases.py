@@ -17,7 +17,7 @@ from lightwork.tasks.extractive.loss import masked
 from lightwork.tasks.extractive.merge import merge_candidates
 from lightwork.tasks.extractive.model import load_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
-from lightwork.tasks.extractive.scores import exact_match, f1, squad_scores
+from lightwork.tasks.extractive.scoring.english import exact_match, f1, squad_scores
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
 from tests.tasks.made import Columns, byte_tokenizer, example, examples, label_text, word_tokenizer
 
@@ -42,7 +42,11 @@ def refused(path: Path) -> str:
 
 def spans(read: Examples) -> dict[str, list[list[Any]]]:
     return {
-        item.id: [[gold.start, gold.start + len(gold.text), gold.text] for gold in item.answers]
+        item.id: [
+            [gold.start, gold.start + len(gold.text), gold.text]
+            for gold in item.answers
+            if gold.start is not None
+        ]
         for item in read
     }
 

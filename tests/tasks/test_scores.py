@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightwork.tasks.extractive.scores import exact_match, f1, normalized, squad_scores
+from lightwork.tasks.extractive.scoring.english import exact_match, f1, normalized, squad_scores
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lightwork.errors import SettingsError
 from lightwork.planner.choices import Choice
-from lightwork.planner.languages import language_mix
 from lightwork.planner.machine import Machine
 from lightwork.planner.models import ModelChoice, advise, examine
 from lightwork.planner.proposal import Proposal, propose
@@ -24,6 +23,7 @@ from lightwork.planner.survey import (
 from lightwork.planner.wish import Wish
 from lightwork.settings.paths import resolve_source
 from lightwork.tasks.extractive.examples import Examples
+from lightwork.tasks.extractive.languages import language_mix
 from lightwork.tasks.extractive.pretrained import SCRATCH
 from lightwork.tasks.extractive.reading import read_examples
 from lightwork.tasks.extractive.tokenizer import load_tokenizer

@@ -11,7 +11,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 
 from lightwork.errors import SettingsError
-from lightwork.planner.languages import CHINESE, ENGLISH
+from lightwork.tasks.extractive.languages import CHINESE, ENGLISH
 from lightwork.tasks.extractive.pretrained import SCRATCH, resolve_source
 
 SINGLE_LANGUAGE = 0.9

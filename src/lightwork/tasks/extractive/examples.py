@@ -12,10 +12,13 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Answer:
-    """A gold answer: ``context[start : start + len(text)] == text``, in code points."""
+    """A gold answer: ``context[start : start + len(text)] == text``, in code points.
+
+    Without a place (``start`` None) it counts where answers are scored, and is never learned.
+    """
 
     text: str
-    start: int
+    start: int | None
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Example:
     """Whether the context holds no answer. Only an empty list of gold answers says so."""
     unusable: str = ""
     """Why it cannot be trained on (a key of ``Examples.summary``), or nothing."""
+
+    @property
+    def learned(self) -> Answer | None:
+        """The gold answer that is trained on: the first one with a place."""
+        return next((answer for answer in self.answers if answer.start is not None), None)
 
 
 @dataclass(frozen=True)

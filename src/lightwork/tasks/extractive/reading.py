@@ -29,8 +29,8 @@ from typing import Any
 
 from lightwork.errors import DataError
 from lightwork.tasks.extractive.examples import Answer, Example, Examples, Tally, shortlist
+from lightwork.tasks.extractive.formats.shapes import Row, read_rows
 from lightwork.tasks.extractive.gold import GoldCheck, whole_number
-from lightwork.tasks.extractive.shapes import Row, read_rows
 
 
 def read_examples(paths: Sequence[Path], *, limit: int | None = None) -> Examples:

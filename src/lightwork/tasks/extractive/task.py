@@ -11,7 +11,7 @@ import torch
 
 from lightwork.tasks.extractive.loss import span_loss
 from lightwork.tasks.extractive.merge import Answer, merge_candidates
-from lightwork.tasks.extractive.scores import squad_scores
+from lightwork.tasks.extractive.scoring.english import squad_scores
 from lightwork.tasks.extractive.spans import candidate_rows
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ of at most ``stride`` tokens is whole in at least one.
 
 The training rule, in one place:
 
-* The first gold answer is learned. Its label covers every token that shares a character with it.
+* The first gold answer with a place is learned. Its label covers every token that shares a
+  character with it.
 * When no usable question of the files is impossible, windows without the whole answer are left out
   (``left_out_windows``). When some are, such windows stay and are labelled "no answer": with the
   place of the classification token.
@@ -163,9 +164,9 @@ def _labels(
     labels = np.full((len(items), 2), -1, dtype=np.int64)
     for index in used:
         item = items[index]
-        if item.impossible:
+        answer = item.learned
+        if answer is None or answer.start is None:
             continue
-        answer = item.answers[0]
         number = example_context[index]
         spans = contexts.offsets[contexts.starts[number] : contexts.starts[number + 1]]
         end = answer.start + len(answer.text)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lightwork.planner.languages import ENGLISH, OTHER_LATIN, language_mix
 from lightwork.planner.models import HUB, INSTEAD, advise
+from lightwork.tasks.extractive.languages import ENGLISH, OTHER_LATIN, language_mix
 from tests.tasks.made import example
 
 TOWER = "The tower was built by an engineer of the city and it is the highest building there."
