@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.adapters.spec import PREDICTIONS, STEPS, Spec
 from lightwork.errors import LightworkError
 from lightwork.tasks.extractive.reading import read_examples
-from lightwork.tasks.extractive.scoring.english import squad_scores
+from lightwork.tasks.extractive.scoring.score import Gold, score_answers
 
 Scores = dict[str, float | int]
 
@@ -53,10 +53,10 @@ def _peer_scores(spec: Spec) -> Scores:
     """lightwork's scorer on the answers a peer wrote down."""
     answers = json.loads((Path(spec.out) / PREDICTIONS).read_text(encoding="utf-8"))
     golds = {
-        example.id: [answer.text for answer in example.answers]
-        for example in read_examples([Path(spec.dev_file)])
+        example.id: Gold(tuple(answer.text for answer in example.answers), example.context)
+        for example in read_examples([Path(spec.dev_file)], on_mismatch="drop")
     }
-    return squad_scores(answers, golds)
+    return score_answers(answers, golds)
 
 
 def lightwork_settings(spec: Spec) -> str:

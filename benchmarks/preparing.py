@@ -47,7 +47,7 @@ def prepare(request: Request) -> None:
         "longest_tokens": int(features.lengths.max()),
     }
     if request.dev_file is not None:
-        dev = read_examples([Path(request.dev_file)]).items
+        dev = read_examples([Path(request.dev_file)], on_mismatch="drop").items
         dev_features = tokenise(tokenizer, dev, request.max_length, request.stride)
         dev_features.save(folder / "dev.npz")
         texts = [{"id": example.id, "context": example.context} for example in dev]

@@ -96,6 +96,10 @@ def test_every_command_runs(tmp_path: Path) -> None:
             continue  # long, or a server; what they need is tested elsewhere
         ran = _run(words, tmp_path)
         assert ran.returncode == 0, f"{line}\n{ran.stdout}{ran.stderr}"
+        if words[:2] == ["lightwork", "data"]:
+            assert "nothing in the way of training" in ran.stdout
+        if words[:2] == ["lightwork", "score"]:
+            assert "scored as English (SQuAD 1.1)" in ran.stdout
         if "answer" in words and "--context" in words:
             assert "%" in ran.stdout
     scores = json.loads((tmp_path / "answers/scores.json").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -23,7 +23,8 @@ from lightwork.settings import (
 )
 from lightwork.settings.describe import fields, keys, kind
 from lightwork.settings.loading import read
-from lightwork.settings.schema import AtLeastOne, Location, Number, Text, Whole
+from lightwork.settings.schema import AtLeastOne, Language, Location, Number, Text, Whole
+from lightwork.tasks.extractive.languages import LANGUAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 MINIMAL = "data:\n  train: train.json\nmodel:\n  source: scratch\n"
@@ -308,6 +309,35 @@ def test_one_path_or_a_list(folder: Path) -> None:
     assert "data.train is [a, [b]] (command line)" in mistakes("data.train=[a, [b]]")
 
 
+def test_the_languages_are_those_that_can_be_scored() -> None:
+    assert get_args(Language) == LANGUAGES
+
+
+def test_a_pattern_stands_for_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("part-2.json", "part-1.json", "odd[1].json"):
+        (folder / name).write_text("x")
+    parts = (folder / "part-1.json", folder / "part-2.json")
+    assert load("data.train='part-*.json'").data.train == parts
+    assert load("data.dev=['part-?.json', train.json]").data.dev == (*parts, folder / "train.json")
+    assert load("data.train='odd[1].json'").data.train == (folder / "odd[1].json",)
+    with pytest.raises(SettingsError, match=r"data.train: no-\*.json .* matches no file"):
+        check_paths(load("data.train='no-*.json'"))
+    assert check_files("--data", ["part-*.json"]) == list(parts)
+    inner = folder / "inner"
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+    beside = load_settings(Path("../s.yaml"), ["data.dev='part-*.json'"])
+    assert beside.data.dev == parts, "else beside the settings file"
+
+
+def test_a_data_set_of_the_hub_is_no_path(folder: Path) -> None:
+    name = "hub:owner/set/plain#validation[:10%]"
+    settings = load(f"data.train='{name}'")
+    assert list(map(str, settings.data.train)) == [name]
+    check_paths(settings)
+    assert identity(settings)["data.train"] == [name]
+
+
 def test_paths_are_found_here_then_beside_the_settings(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,7 +348,7 @@ def test_paths_are_found_here_then_beside_the_settings(
     (inner / "train.json").write_text("x")
     assert load_settings(Path("../s.yaml")).data.train == (inner / "train.json",)
     monkeypatch.setenv("HOME", str(folder))
-    assert load_settings(Path("~/s.yaml"), ["data.dev=~/x"]).data.dev == folder / "x"
+    assert load_settings(Path("~/s.yaml"), ["data.dev=~/x"]).data.dev == (folder / "x",)
 
 
 def test_model_source_is_a_path_only_where_it_is_one(folder: Path) -> None:

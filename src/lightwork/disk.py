@@ -5,10 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+SILENCE_S = 3.0
+"""How long a wait for another process, often this run's own rank, is not worth a word."""
 
 
 @contextmanager
@@ -79,3 +83,21 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold an exclusive lock on the file; the system drops it when the process dies.
+
+    Where another process holds it, wait for as long as that takes, and ``say`` so.
+    """
+    with lock.open("a") as file:
+        started_s = time.monotonic()
+        while not try_lock(file):
+            if time.monotonic() - started_s > SILENCE_S:
+                say(f"another process is preparing {lock.stem}; waiting for it")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
+                break
+            time.sleep(0.05)
+        yield

@@ -52,8 +52,12 @@ def learned() -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
-def made_run(tmp_path: Path, source: str = "scratch", **state: Any) -> Path:
-    """A run whose best step is 4 of 8; ``state``: what its checkpoints say besides."""
+def made_run(
+    tmp_path: Path, source: str = "scratch", threshold: float | None = None, **state: Any
+) -> Path:
+    """A run whose best step is 4 of 8; ``state``: what its checkpoints say besides; ``threshold``:
+    for "no answer", as the evaluation of step 4 found it.
+    """
     folder = tmp_path / "runs" / "mine"
     for name in ("squad train.json", "more.json", "dev.json"):
         (tmp_path / name).write_text("{}")
@@ -75,6 +79,9 @@ def made_run(tmp_path: Path, source: str = "scratch", **state: Any) -> Path:
             parts = (Part("model", partial(save_model, *learned())), Part("state", facts))
             checkpoints.write(step, parts)
             scores = {"step": step, "exact_match": 76.008, "f1": score, "total": 496}
+            if threshold is not None:
+                tuned = threshold if step == 4 else 9.0
+                scores |= {"best_f1": score + 1, "best_f1_thresh": tuned}
             file.write(json.dumps(scores) + "\n")
     checkpoints.point_best(4)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -148,9 +149,10 @@ def test_an_answer_has_as_many_tokens_as_the_folder_says(tmp_path: Path) -> None
     assert open_answerer(model).answer(context, WHO, top=1)[0].text == "Ada w2 w3 Pell"
     says(model, max_answer_tokens=3, n_best=2)
     found = open_answerer(model).answer(context, WHO, top=9)
-    assert len(found) == 2
+    assert [answer.text for answer in found] == ["Ada", "w2 w3 Pell"]
     assert all(len(one.text.split()) <= 3 for one in found)
-    assert len(open_answerer(model, top=9).answer(context, WHO, top=9)) == 9
+    words = [one.text for one in open_answerer(model, top=9).answer(context, WHO, top=9)]
+    assert words == ["Ada", "w2 w3 Pell", "w1", "w4"], "no two share a word"
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,8 @@ def test_a_run_answers_as_its_evaluation_does_to_the_same_digits(run: Path, tmp_
     for example_id, answers in nbest.items():
         ours = [(one.text, one.probability) for one in found[example_id]]
         assert ours == [(one["text"], one["probability"]) for one in answers]
-    assert {len(answers) for answers in found.values()} == {7}
+    counts = {len(answers) for answers in found.values()}
+    assert max(counts) == 7 > min(counts), "fewer where the others share characters"
     nulls = [one for answers in found.values() for one in answers if one.start < 0]
     assert len(nulls) == 17
     assert told[0][0] == 0
@@ -263,7 +266,10 @@ def test_one_question_is_answered_as_among_many(run: Path) -> None:
         assert [one.probability for one in alone] == pytest.approx(expected, rel=1e-3)
         for one in alone:
             assert one.text == (example.context[one.start : one.end] if one.start >= 0 else "")
-    assert len(answerer.answer("old Anna has a red door . " * 9, "who ?", top=50)) == 50
+    many = answerer.answer("old Anna has a red door . " * 9, "who ?", top=50)
+    assert 20 < len(many) <= 50
+    ends = sorted((one.start, one.end) for one in many)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
 
 
 def test_a_run_without_a_checkpoint_that_verifies(run: Path, tmp_path: Path) -> None:

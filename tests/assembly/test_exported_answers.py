@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from lightwork.assembly.answering import Answerer, open_answerer
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions
 from lightwork.train.step import Model
 from tests.assembly.exported import QUESTIONS, STORY, export, learned, made_run
@@ -43,22 +43,17 @@ def test_the_program_on_the_card_answers_as_lightwork_does(
     threshold: float | None,
 ) -> None:
     """Over several windows; None: the model never learned that an answer can be missing."""
-    state: dict[str, Any] = (
-        {} if threshold is None else {"impossible": True, "no_answer_threshold": threshold}
-    )
-    run = made_run(tmp_path, **state)
+    run = made_run(tmp_path, threshold=threshold, impossible=threshold is not None)
     answer = run_card(export(run, tmp_path / "out"), monkeypatch)
     module, tokenizer = learned()
-    task = ExtractiveTask.with_tokenizer(
-        tokenizer, n_best=20, max_answer_tokens=6, no_answer=threshold is not None
-    )
+    answering = Answering(20, 6, threshold is not None, threshold or 0.0)
+    task = ExtractiveTask.with_tokenizer(tokenizer, answering)
     device = torch.device("cpu")
     lightwork = Answerer(
         Model(module, trained=module, task=task, device=device, example_ids=lambda _windows: []),
         tokenizer,
         WindowOptions(max_length=32, stride=8, max_question_length=12),
         batch_tokens=512,
-        no_answer_threshold=threshold or 0.0,
     )
     asked = [(question, context) for question in QUESTIONS for context in (STORY, STORY[4:40])]
     found = [answer(question, context) for question, context in asked]

@@ -11,6 +11,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from lightwork.assembly.exporting import run_export
+from lightwork.assembly.learned import best_of
 from lightwork.cli.export import EXPORTS
 from lightwork.errors import CheckpointError
 from lightwork.settings import load_settings, read_run
@@ -50,6 +51,18 @@ def test_how_it_is_to_be_asked(run: Path, tmp_path: Path) -> None:
         "n_best": 20,
         "lightwork": "0.1.0",
     }
+
+
+def test_the_threshold_is_that_of_the_best_step(tmp_path: Path) -> None:
+    run = made_run(tmp_path, threshold=-1.25, impossible=True)
+    best = best_of(run)
+    assert (best.checkpoint.name, best.impossible) == ("step-000004", True)
+    assert best.no_answer_threshold == -1.25
+    out = export(run, tmp_path / "out")
+    asked = json.loads((out / "lightwork.json").read_text())
+    assert (asked["impossible"], asked["no_answer_threshold"]) == (True, -1.25)
+    assert "**-1.25**" in (out / "README.md").read_text()
+    assert "| F1 with the threshold | 82.39 |" in (out / "README.md").read_text()
 
 
 def test_the_card_tells_of_the_run(run: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_the_settings_lightwork_gets_are_those_of_the_spec(course: Course, tmp_p
     )
     settings = load_settings(write_lightwork_settings(spec), [])
     check_paths(settings)
-    assert settings.data.dev == course.dev
+    assert settings.data.dev == (course.dev,)
     assert (settings.train.batch_size, settings.train.max_steps) == (32, 7)
     assert (settings.train.learning_rate, settings.train.warmup_ratio) == (2e-3, 0)
     assert (settings.data.max_length, settings.data.stride) == (384, 128)

@@ -42,7 +42,7 @@ def test_lines_for_a_pipe(amber: Path, command: Command) -> None:
     lines = ended.out.splitlines()
     assert lines[0] == f"100.0%  line 3, characters {START}-{START + 5} of the text  amber"
     assert len(lines) == 3
-    assert lines[1].endswith(" w58 w59 amber"), "the white space in an answer is squeezed"
+    assert "amber" not in "".join(lines[1:]), "no two answers share a word"
     one = command("answer", str(amber), WHO, "--context", "notes.txt", "--top", "1")
     assert one.out == lines[0] + "\n"
 

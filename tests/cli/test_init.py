@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -12,6 +16,7 @@ import huggingface_hub.constants
 import pytest
 
 from lightwork.settings import check_paths, load_settings
+from lightwork.tasks.extractive.reading import read_examples
 from tests.planner.made import article, by_id
 from tests.tasks.made import written
 
@@ -61,8 +66,8 @@ def test_from_one_file_to_settings_that_load(folder: Path, command: Command) -> 
     settings = load_settings(folder / "mine.yaml", ["data.cache=cache"])
     check_paths(settings)
     assert settings.data.train == (folder / "mine.train.json",)
-    assert settings.data.dev == folder / "mine.dev.json"
-    train, dev = by_id(*settings.data.train), by_id(settings.data.dev)
+    assert settings.data.dev == (folder / "mine.dev.json",)
+    train, dev = by_id(*settings.data.train), by_id(*settings.data.dev)
     assert {**train, **dev} == by_id(mine)
     assert settings.data.max_length == 128
     assert settings.train.learning_rate == 1e-3
@@ -125,7 +130,7 @@ def test_given_files_are_named_as_seen_from_the_settings(folder: Path, command: 
     settings = load_settings(folder / "conf/new.yaml")
     check_paths(settings)
     assert settings.data.train == (folder / "sets/a.json", folder / "sets/b.json")
-    assert settings.data.dev == folder / "sets/held.json"
+    assert settings.data.dev == (folder / "sets/held.json",)
     assert "../sets/a.json" in (folder / "conf/new.yaml").read_text()
     assert "3 of its contexts are trained on too" in ended.out
     assert next_commands(ended.out)[1][2] == "conf/new.yaml"
@@ -172,7 +177,6 @@ def repeated() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "arguments", "says"),
     [
-        (misplaced(), [], "1 of 60 gold answers are not found at their answer_start"),
         (repeated(), [], "T3-0-0"),
         (data(1, 4), [], "all 4 questions are about one context"),
         ({"data": [{"paragraphs": [{"text": "x"}]}]}, [], "expected"),
@@ -239,4 +243,52 @@ def test_odd_questions_are_named(folder: Path, command: Command) -> None:
     assert "1 of them without an answer" in out
     assert "is_impossible" in out
     assert "T2-0-0" in out
-    assert "1 of them are blank and not trained on: T3-0-1" in out
+    assert "1 blank questions (not trained on" in out
+    assert "T3-0-1" in out
+
+
+def test_misplaced_answers_are_repaired_by_the_settings(folder: Path, command: Command) -> None:
+    written(folder, misplaced(), "mine.json")
+    out = command("init", "--train", "mine.json", "--model", "scratch").out
+    assert "1 gold answers moved to the only place" in out
+    settings = load_settings(Path("mine.yaml"))
+    assert settings.data.on_mismatch == "repair"
+    assert "get the only place where their text stands" in Path("mine.yaml").read_text()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_other_formats_are_split_as_well(folder: Path, command: Command, packed: bool) -> None:
+    """A table of rows, and the raw shape of CMRC 2018, whose answers have no places."""
+    rows = [["id", "question", "context", "answers"]]
+    for number in range(30):
+        context = f"w{number} a tower"
+        answers = {"text": ["tower"], "answer_start": [context.index("tower")]}
+        rows.append([f"r{number}", "What?", context, json.dumps(answers)])
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    articles = [
+        {
+            "context_id": f"C{number}",
+            "context_text": f"第{number}座塔是王某建的，后来王某搬走了。",
+            "qas": [
+                {"query_id": f"C{number}-1", "query_text": "谁？", "answers": ["王某"]},
+                {"query_id": f"C{number}-2", "query_text": "什么？", "answers": ["塔"]},
+            ],
+        }
+        for number in range(30)
+    ]
+    for name, content in (("rows.csv", text.getvalue()), ("raw.json", json.dumps(articles))):
+        file = folder / (f"{name}.gz" if packed else name)
+        file.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+        out = folder / f"{name}.yaml"
+        ended = command("init", "--train", file.name, "--model", "scratch", "--out", str(out))
+        assert ended.code == 0
+        settings = load_settings(out)
+        assert settings.data.dev is not None
+        mode = settings.data.on_mismatch
+        assert mode == ("repair" if name.startswith("raw") else "stop")
+        files = [*settings.data.train, *settings.data.dev]
+        made = {item.id: item for item in read_examples(files, on_mismatch=mode)}
+        whole = {item.id: item for item in read_examples([file], on_mismatch=mode)}
+        assert made.keys() == whole.keys()
+        assert all(made[key].answers == whole[key].answers for key in made)

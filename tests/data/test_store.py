@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
 
 from lightwork.data.once import build_once, content_key
-from lightwork.data.store import Column, Columns, Store, write_store
+from lightwork.data.store import Column, Columns, Store, StoreWriter
 from lightwork.errors import DataError
 
 
@@ -26,7 +31,9 @@ def small_columns() -> dict[str, Column]:
 
 
 def small_store(path: Path) -> None:
-    write_store(path, small_columns(), {"examples": 2, "note": "é"})
+    with StoreWriter(path) as writer:
+        writer.append(small_columns())
+        writer.finish({"examples": 2, "note": "é"})
 
 
 def test_columns_in_memory_read_like_those_of_a_file(tmp_path: Path) -> None:
@@ -53,6 +60,87 @@ def test_columns_come_back(tmp_path: Path) -> None:
     assert "weight" in store
     assert "absent" not in store
     assert store.row("input_ids", 0).base is not None, "a row must be a view of the file"
+
+
+def rows_of(columns: dict[str, Column], first: int, last: int) -> dict[str, Column]:
+    """These rows of every column; the last piece has what a shorter column has left."""
+    cut: dict[str, Column] = {}
+    for name, column in columns.items():
+        if isinstance(column, tuple):
+            values, starts = column
+            own = starts[first : last + 1]
+            begin, end = (own[0], own[-1]) if len(own) else (0, 0)
+            cut[name] = (values[begin:end], own - begin if len(own) else np.array([0]))
+        else:
+            cut[name] = column[first:last]
+    return cut
+
+
+@pytest.mark.parametrize("borders", [[0, 3], [0, 1, 3], [0, 0, 1, 2, 3, 3]])
+def test_pieces_give_the_file_of_the_whole(tmp_path: Path, borders: list[int]) -> None:
+    whole, pieces = tmp_path / "whole", tmp_path / "pieces"
+    small_store(whole)
+    with StoreWriter(pieces) as writer:
+        for first, last in itertools.pairwise(borders):
+            writer.append(rows_of(small_columns(), first, last))
+        writer.finish({"examples": 2, "note": "é"})
+    assert pieces.read_bytes() == whole.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [pieces, whole]
+
+
+def test_other_programs_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.safetensors"
+    small_store(path)
+    tensors = load_file(path)
+    expected = Columns(small_columns())
+    assert sorted(tensors) == sorted(
+        ["tokens", "weight", "input_ids", "input_ids.starts", "context", "context.starts"]
+    )
+    for name, tensor in tensors.items():
+        assert tensor.dtype == expected.column(name).dtype
+        assert tensor.tolist() == expected.column(name).tolist()
+    with safe_open(path, "numpy") as file:
+        assert json.loads(file.metadata()["facts"]) == {"examples": 2, "note": "é"}
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    assert size % 8 == 0, "the widest tensors, which come first, begin at a multiple of 8"
+
+
+def test_what_fails_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def broken() -> None:
+        with StoreWriter(tmp_path / "store") as writer:
+            writer.append(small_columns())
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        broken()
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+from lightwork.data.once import build_once
+from lightwork.data.store import StoreWriter
+
+def build(place):
+    with StoreWriter(place) as writer:
+        for _ in range(100):
+            writer.append({"tokens": np.zeros(10_000, np.int32)})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+build_once(Path(sys.argv[1]), build, print)
+"""
+
+
+@pytest.mark.processes
+def test_a_kill_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "store"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(target)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["store.lock"]
+    assert build_once(target, small_store, print)
+    assert len(Store(target)) == 3
 
 
 @pytest.mark.parametrize("keep", [0, 4, 20, -1])
@@ -102,9 +190,9 @@ def test_no_room_is_a_message(tmp_path: Path) -> None:
 CONTENDER = """
 import os, sys, time
 from pathlib import Path
-from lightwork.data import once
+from lightwork import disk
 from lightwork.data.once import build_once
-once.SILENCE_S = 0.1
+disk.SILENCE_S = 0.1
 
 def build(place):
     time.sleep(0.5)

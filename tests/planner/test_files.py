@@ -39,7 +39,7 @@ def test_any_name_of_a_file_loads(
     (tmp_path / "s.yaml").write_text(settings_text(["From " + name], choices), encoding="utf-8")
     settings = load_settings(Path("s.yaml"))
     assert settings.data.train == (tmp_path / name,) * 2
-    assert settings.data.dev == tmp_path / name
+    assert settings.data.dev == (tmp_path / name,)
     assert (settings.train.learning_rate, settings.train.epochs) == (3e-5, 3)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lightwork.planner.models import HUB, INSTEAD, advise
-from lightwork.tasks.extractive.languages import ENGLISH, OTHER_LATIN, language_mix
+from lightwork.tasks.extractive.languages import (
+    AUTO,
+    ENGLISH,
+    LANGUAGE_NAMES,
+    LANGUAGES,
+    OTHER_LATIN,
+    language_code,
+    language_mix,
+)
 from tests.tasks.made import example
 
 TOWER = "The tower was built by an engineer of the city and it is the highest building there."
@@ -78,3 +86,58 @@ def test_advice(mix: dict[str, float], name: str) -> None:
     assert advise(mix) == name
     assert name in HUB
     assert name in INSTEAD
+
+
+CODES = {
+    "en": TOWER,
+    "zh": "望江塔建于1957年，是这座城市中最高的建筑，从那里可以看见长江。",
+    "zh-hant": "望江塔建於1957年，是這座城市中最高的建築，從那裡可以看見長江。",
+    "ja": TEXTS["Japanese"][1],
+    "ko": TEXTS["Korean"][1],
+    "ar": TEXTS["Arabic script"][1],
+    "hi": TEXTS["Devanagari script"][1],
+    "el": "Ο πύργος χτίστηκε από έναν μηχανικό της πόλης.",
+    "th": "หอคอยนี้สร้างโดยวิศวกรของเมือง",
+    "de": LATIN["German"][1],
+    "es": LATIN["Spanish"][1],
+    "fr": LATIN["French"][1],
+    "vi": "Tháp là công trình cao nhất của thành phố và được xây trong năm 1957.",
+    "it": "La torre fu costruita da un ingegnere della città ed è l'edificio più alto del paese; "
+    "il museo si trova in uno dei piani.",
+    "pt": "A torre foi construída por um engenheiro da cidade e é o edifício mais alto do país.",
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_codes(code: str) -> None:
+    assert language_code(CODES[code]) == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LATIN["Dutch"][1],
+        "Башню построил инженер из Москвы.",
+        # Persian and Urdu share their script with Arabic, not their articles.
+        "این برج در سال ۱۹۵۷ توسط یک مهندس از شهر ساخته شد و گردشگران زیادی دارد",
+        "یہ مینار شہر کے ایک انجینئر نے تعمیر کیا تھا",
+        # One word that English has too, twice, makes no English.
+        "Jest to wieża, to zabytek w okolicy miasta nad rzeką, który odwiedza wielu turystów, a "
+        "jego wysokość wynosi sto metrów.",
+        "𐌰𐌱𐌲",
+    ],
+)
+def test_languages_that_are_not_told_apart(text: str) -> None:
+    assert language_code(text) == "other"
+
+
+def test_a_text_without_letters_has_no_code_and_a_few_plain_words_are_english() -> None:
+    assert language_code("12 - 4") == ""
+    assert language_code("unused") == "en"
+    assert language_code("Übung") == "other"
+
+
+def test_every_code_has_a_name() -> None:
+    assert list(LANGUAGES) == [AUTO, *LANGUAGE_NAMES]
+    assert len(set(LANGUAGE_NAMES.values())) == len(LANGUAGE_NAMES)
+    assert set(CODES) <= set(LANGUAGES)

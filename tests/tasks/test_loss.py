@@ -9,13 +9,16 @@ from torch import Tensor, nn
 
 from lightwork.tasks.extractive.loss import masked, span_loss
 from lightwork.tasks.extractive.model import ScratchShape, build_model
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
 from tests.tasks.made import Columns, example, examples, word_tokenizer
 
 SHAPE = ScratchShape(layers=2, hidden=32, heads=2, intermediate=32, positions=64)
 TASK = ExtractiveTask(
-    pad_id=0, pad_left=False, uses_type_ids=True, n_best=5, max_answer_tokens=8, no_answer=False
+    pad_id=0,
+    pad_left=False,
+    uses_type_ids=True,
+    answering=Answering(n_best=5, max_answer_tokens=8, no_answer=False),
 )
 
 

@@ -23,7 +23,7 @@ from lightwork.tasks.extractive.model import (
     longest_input,
     resolve_source,
 )
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from tests.tasks.made import build
 
 
@@ -112,9 +112,7 @@ def test_other_families_give_span_logits_places_and_blocks(tmp_path: Path, kind:
         pad_id=0,
         pad_left=False,
         uses_type_ids=False,
-        n_best=2,
-        max_answer_tokens=3,
-        no_answer=False,
+        answering=Answering(n_best=2, max_answer_tokens=3, no_answer=False),
     )
     assert [type(layer).__name__ for layer in task.blocks(model)] == [block] * 3
     ids = torch.arange(3, 35).view(2, 16)

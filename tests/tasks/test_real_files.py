@@ -29,6 +29,7 @@ def test_real_files_are_read_whole_and_their_labels_are_their_answers(
 ) -> None:
     read = read_examples([shared / "data" / file])
     assert len(read) == questions
+    assert read.classes == {"ok": read.summary["answers"]}
     options = WindowOptions(384, 128, 64)
     windows = build_windows(read, load_tokenizer(packaged), options, training=True)
     answerable = questions - read.summary["impossible"]
@@ -44,6 +45,40 @@ def test_real_files_are_read_whole_and_their_labels_are_their_answers(
     assert len(right) == answerable - odd - windows.summary.get("cut_answers", 0)
 
 
+CMRC = "cmrc2018-trial/cmrc2018_trial.json"
+SHIFTED = [f"TRIAL_210_QUERY_{number}" for number in range(5)]
+
+
 def test_a_real_file_with_shifted_answers_is_refused(shared: Path) -> None:
     with pytest.raises(DataError, match=r"5 of 1,002 gold answers .*\(shifted_unique 5\)"):
-        read_examples([shared / "data" / "cmrc2018-trial" / "cmrc2018_trial.json"])
+        read_examples([shared / "data" / CMRC])
+
+
+def test_a_real_file_with_shifted_answers_is_repaired(shared: Path) -> None:
+    read = read_examples([shared / "data" / CMRC], on_mismatch="repair")
+    assert read.classes == {"ok": 997, "shifted_unique": 5}
+    assert read.summary["repaired_answers"] == 5
+    assert read.listed["repaired_answers"] == SHIFTED
+    assert "misplaced_answers" not in read.summary
+    for item in read:
+        assert item.learned == item.answers[0]
+        start, text = item.learned.start, item.learned.text
+        assert start is not None
+        assert item.context.startswith(text, start)
+
+
+def test_a_real_file_with_shifted_answers_is_read_without_them(shared: Path) -> None:
+    read = read_examples([shared / "data" / CMRC], on_mismatch="drop")
+    assert [item.id for item in read if item.unusable == "misplaced_answers"] == SHIFTED
+    assert len(read) == read.summary["answers"] == 1002
+    assert read.summary["impossible"] == 0
+
+
+@pytest.mark.parametrize(
+    "file", ["gsm8k-train/train.jsonl", "strategyqa-dev/dev.json", "codah/full_data.tsv"]
+)
+def test_real_files_of_other_tasks_are_told_in_one_line(shared: Path, file: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_examples([shared / "data" / file])
+    assert "context" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from torch import nn
 
 from lightwork.tasks.contract import Task
 from lightwork.tasks.extractive.model import ScratchShape, build_model
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
 from tests.tasks.made import Columns, example, examples, word_tokenizer
 
@@ -26,9 +27,7 @@ def made_task(pad_left: bool = False, no_answer: bool = False) -> ExtractiveTask
         pad_id=0,
         pad_left=pad_left,
         uses_type_ids=True,
-        n_best=4,
-        max_answer_tokens=5,
-        no_answer=no_answer,
+        answering=Answering(n_best=4, max_answer_tokens=5, no_answer=no_answer),
     )
 
 
@@ -120,7 +119,7 @@ def test_from_forward_to_scores_and_files(rows: Columns) -> None:
     scores = task.score(predictions, rows)
     assert scores["total"] == 3
     assert scores["missing"] == 0
-    assert task.metric in scores
+    assert "f1" in scores
     # The blank context is answered "" and has no gold answer: that is right.
     assert scores["exact_match"] >= 100 / 3
     files = task.files(predictions)
@@ -156,3 +155,43 @@ def test_blocks_are_the_layers_of_the_encoder() -> None:
 def test_example_ids_are_named_once_and_in_order(rows: Columns) -> None:
     last = len(rows.column("example")) - 1
     assert made_task().example_ids(rows, [last, 1, 0]) == ["q2", "q1"]
+
+
+def test_a_model_that_is_no_better_than_silence_is_told() -> None:
+    task = made_task(no_answer=True)
+    scores: dict[str, float | int] = {"f1": 40.0, "best_f1": 50.0, "total": 8, "NoAns_total": 4}
+    assert "never answers, which scores 50.00" in task.remark(scores)
+    assert task.remark({**scores, "best_f1": 50.1}) == ""
+    assert task.remark({"f1": 0.0, "total": 8}) == "", "every question has an answer"
+
+
+def test_no_answer_is_scored_with_its_own_probability(rows: Columns) -> None:
+    task = ExtractiveTask(
+        pad_id=0,
+        pad_left=False,
+        uses_type_ids=True,
+        answering=Answering(4, 5, no_answer=True, no_answer_threshold=2.0),
+    )
+    # The null score of q1 exceeds its best text by 1, that of q2 by 3, more than the threshold.
+    window = rows.column("example").tolist().index(1)
+    found = [
+        [0, 0, 0, 0, 1.0, 1.0],
+        [0, 0, -1, -1, 2.0, 1.0],
+        [1, window, 1, 1, 1.0, 1.0],
+        [1, window, -1, -1, 2.0, 3.0],
+    ]
+    predictions = task.merge(found, rows)
+    files = task.files(predictions)
+    assert list(files) == ["predictions.json", "nbest.json", "na_prob.json"]
+    names = list(predictions)
+    assert files["predictions.json"][names[0]] != ""
+    assert files["predictions.json"][names[1]] == ""
+    odds = [math.exp(1.0), math.exp(3.0)]
+    expected = [odd / (1 + odd) for odd in odds]
+    assert [files["na_prob.json"][name] for name in names[:2]] == pytest.approx(expected)
+    assert files["na_prob.json"][names[2]] == 1.0, "nothing was found there"
+    scores = task.score(predictions, rows)
+    assert scores["NoAns_total"] == 1
+    assert scores["f1"] == pytest.approx(100 / 3), "the blank context"
+    assert scores["best_f1"] == pytest.approx(200 / 3)
+    assert scores["best_f1_thresh"] == 3.0, "with which the second question is answered as well"

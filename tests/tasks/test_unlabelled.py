@@ -53,7 +53,8 @@ def test_everything_else_is_checked_and_counted_as_for_training(tmp_path: Path) 
     document["data"] += squad(" \n", {"id": "q4", "question": "Who?"})["data"]
     read = read_questions([written(tmp_path, document)])
     assert [item.unusable for item in read] == ["", "blank_questions", "", "blank_contexts"]
-    assert {"blank_questions", "padded_questions", "blank_contexts"} <= read.summary.keys()
+    noticed = {"blank_questions", "questions_with_outer_blanks", "blank_contexts"}
+    assert noticed <= read.summary.keys()
     for content, part in [
         (squad(CONTEXT, BARE, BARE), "1 ids stand for more than one question: q1"),
         (squad(CONTEXT, {"id": "q1"}), "expected an object with question"),

@@ -11,6 +11,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from lightwork.errors import DataError, SettingsError
+from lightwork.tasks.extractive import encoding
 from lightwork.tasks.extractive.examples import Example
 from lightwork.tasks.extractive.model import load_tokenizer
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
@@ -155,7 +156,8 @@ def test_columns_have_the_types_and_rows_a_store_expects() -> None:
         assert len(rows.row("offsets", index)) == 2 * width
 
 
-def test_progress_counts_contexts_and_questions() -> None:
+def test_progress_counts_contexts_and_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "CHUNK_TEXTS", 512)
     items = examples(*(example(str(i), "Which?", f"w{i} w0", "w0") for i in range(700)))
     told: list[tuple[int, int]] = []
     tokenizer = word_tokenizer(["Which? w0"])

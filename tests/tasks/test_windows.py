@@ -42,7 +42,7 @@ def test_three_windows_of_six_words_and_only_the_whole_answer_is_learned() -> No
         "examples": 2,
         "windows": 1,
         "cut_answers": 1,
-        "left_out_windows": 5,
+        "windows_without_answer": 5,
     }
     assert windows.listed == {"cut_answers": ["q2"]}
     rows = Columns(windows)

@@ -43,7 +43,6 @@ class ToyTask:
     """Window i is the input (i, length, 1) with a target that only the padded places miss."""
 
     name = "toy"
-    metric = "score"
 
     def __init__(self) -> None:
         self.poison: dict[int, float | Exception] = {}
@@ -83,6 +82,12 @@ class ToyTask:
 
     def score(self, predictions: dict[str, Any], rows: Any) -> dict[str, float | int]:
         return {}
+
+    def remark(self, scores: dict[str, float | int]) -> str:
+        return ""
+
+    def scored_as(self, rows: Any) -> str:
+        return ""
 
     def example_ids(self, rows: Any, windows: Sequence[int]) -> list[str]:
         return [f"w{window}" for window in windows]

@@ -19,7 +19,6 @@ from lightwork.errors import RunError
 from lightwork.report.card import EXPORTED
 from lightwork.settings import load_settings, locate
 from lightwork.settings.schema import EvaluateSettings, LaunchSettings
-from lightwork.tasks.contract import Candidate
 from lightwork.tasks.extractive.examples import Example, Examples
 from lightwork.tasks.extractive.model import (
     ScratchShape,
@@ -28,9 +27,8 @@ from lightwork.tasks.extractive.model import (
     load_tokenizer,
     longest_input,
 )
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
-from lightwork.train.checkpoint import read_state
 from lightwork.train.evaluate import decode
 from lightwork.train.step import Model
 
@@ -62,16 +60,12 @@ class Answerer:
         windows: WindowOptions,
         *,
         batch_tokens: int,
-        no_answer_threshold: float = 0.0,
     ) -> None:
-        """``no_answer_threshold``: by how much the two logits of "no answer" together must exceed
-        those of the best answer, for it to come first; ``batch_tokens``: of one forward, padded.
-        """
+        """``batch_tokens``: of one forward, padded."""
         self._model = model
         self._tokenizer = tokenizer
         self._windows = windows
         self._batch_tokens = batch_tokens
-        self._no_answer_threshold = no_answer_threshold
 
     def answer(self, context: str, question: str, top: int = 3) -> list[Found]:
         """The ``top`` best answers to one question, best first: at least one.
@@ -93,7 +87,7 @@ class Answerer:
         round_to = round_to_on(self._model.device.type)
         batches = evaluation_batches(rows.column("tokens"), self._batch_tokens, round_to)
         candidates = decode(self._model, rows, _counted(batches, len(rows), progress))
-        merged = self._model.task.merge(self._with_threshold(candidates), rows)
+        merged = self._model.task.merge(candidates, rows)
         return {
             example_id: [
                 Found(found["text"], found["probability"], found["start"], found["end"])
@@ -101,12 +95,6 @@ class Answerer:
             ]
             for example_id, answers in merged.items()
         }
-
-    def _with_threshold(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Taken off "no answer" before merging, the threshold decides order and probability."""
-        for example, window, first, last, start, end in candidates:
-            less = self._no_answer_threshold if first < 0 else 0.0
-            yield [example, window, first, last, start - less, end]
 
 
 def _counted(
@@ -172,12 +160,13 @@ def open_answerer(folder: Path, device: Device | None = None, top: int = 1) -> A
     windows = _windows(asked.said, module, tokenizer)
     check_length(module, windows.max_length)
     check_options(tokenizer, windows)
-    task = ExtractiveTask.with_tokenizer(
-        tokenizer,
+    answering = Answering(
         n_best=max(asked.said.n_best, top),
         max_answer_tokens=asked.said.max_answer_tokens,
         no_answer=asked.said.impossible,
+        no_answer_threshold=asked.said.no_answer_threshold,
     )
+    task = ExtractiveTask.with_tokenizer(tokenizer, answering)
     place = torch.device(world.device)
     module.to(place)
     return Answerer(
@@ -185,24 +174,23 @@ def open_answerer(folder: Path, device: Device | None = None, top: int = 1) -> A
         tokenizer,
         windows,
         batch_tokens=asked.batch_tokens,
-        no_answer_threshold=asked.said.no_answer_threshold,
     )
 
 
 def _of_run(run: Path) -> _Asked:
     settings = load_settings(locate(run)[0])
-    checkpoint = best_of(run)
-    data, evaluate, state = settings.data, settings.evaluate, read_state(checkpoint)
+    learned = best_of(run)
+    data, evaluate = settings.data, settings.evaluate
     said = _Exported(
-        impossible=bool(state["impossible"]),
-        no_answer_threshold=float(state.get("no_answer_threshold", 0.0)),
+        impossible=learned.impossible,
+        no_answer_threshold=learned.no_answer_threshold,
         max_length=data.max_length,
         stride=data.stride,
         max_question_length=data.max_question_length,
         max_answer_tokens=evaluate.max_answer_tokens,
         n_best=evaluate.n_best,
     )
-    return _Asked(checkpoint / "model", said, evaluate.batch_tokens, settings.launch)
+    return _Asked(learned.model, said, evaluate.batch_tokens, settings.launch)
 
 
 def _of_model(folder: Path) -> _Asked:

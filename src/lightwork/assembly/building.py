@@ -22,7 +22,7 @@ from lightwork.data.store import Store
 from lightwork.data.streams import stream_seed
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length, freeze
-from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.telemetry.logs import logging_to
 from lightwork.train.replicas import start_alike
 
@@ -45,14 +45,18 @@ def compute_threads(settings: Settings, world: World) -> int:
     return threads_per_rank(world)
 
 
-def build_task(settings: Settings, tokenizer: Any, no_answer: bool) -> ExtractiveTask:
+def build_task(
+    settings: Settings, tokenizer: Any, no_answer: bool, no_answer_threshold: float = 0.0
+) -> ExtractiveTask:
     """The extractive task as these settings want it."""
-    return ExtractiveTask.with_tokenizer(
-        tokenizer,
+    answering = Answering(
         n_best=settings.evaluate.n_best,
         max_answer_tokens=settings.evaluate.max_answer_tokens,
         no_answer=no_answer,
+        no_answer_threshold=no_answer_threshold,
+        language=settings.data.language,
     )
+    return ExtractiveTask.with_tokenizer(tokenizer, answering)
 
 
 def build_replica(

@@ -25,7 +25,6 @@ from lightwork.errors import RunError
 from lightwork.settings import Settings
 from lightwork.tasks.contract import Task
 from lightwork.tasks.extractive.model import load_tokenizer
-from lightwork.train.checkpoint import read_state
 from lightwork.train.evaluate import Evaluation, evaluate
 from lightwork.train.step import Model
 
@@ -38,15 +37,14 @@ SHOWN = 3
 def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings) -> None:
     """Score the best checkpoint of ``run``, else the newest, on ``data``; write three files."""
     with place_of_this_rank(settings, log_dir=None) as world:
-        checkpoint = best_of(run)
-        tokenizer = load_tokenizer(str(checkpoint / "model"))
+        learned = best_of(run)
+        tokenizer = load_tokenizer(str(learned.model))
         store = prepare_store(settings, tokenizer, data, training=False)
         with open_group(world, settings.sync.timeout_s) as group:
             module = build_replica(
-                group, settings, str(checkpoint / "model"), len(tokenizer), world.device
+                group, settings, str(learned.model), len(tokenizer), world.device
             )
-            no_answer = bool(read_state(checkpoint)["impossible"])
-            task = build_task(settings, tokenizer, no_answer)
+            task = build_task(settings, tokenizer, learned.impossible, learned.no_answer_threshold)
             model = Model(
                 module=module,
                 trained=module,
@@ -57,11 +55,14 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             result = evaluate(group, model, store, settings.evaluate.batch_tokens)
             _write(group, task, result, out)
             _say(store, result)
+            log.info("%s", task.scored_as(store))
+            if result.remark:
+                log.info("%s", result.remark)
             names = ", ".join(shown_path(path) for path in data)
             if group.rank == 0:  # standard output, so that it can be kept
                 sys.stdout.write(f"{result}  on {names}\n")
                 sys.stdout.flush()
-            log.info("answered by %s, written to %s", checkpoint.name, shown_path(out))
+            log.info("answered by %s, written to %s", learned.checkpoint.name, shown_path(out))
 
 
 def _write(group: Group, task: Task, result: Evaluation, out: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lightwork import __version__
 from lightwork.assembly.building import shown_path
-from lightwork.assembly.learned import best_of
+from lightwork.assembly.learned import Learned, best_of
 from lightwork.disk import replacing
 from lightwork.errors import CheckpointError, RunError
 from lightwork.report.card import EXPORTED, CardFacts, card
@@ -41,9 +41,9 @@ def run_export(run: Path, out: Path, settings: Settings) -> Exported:
     An earlier export in ``out`` gives way; whether it may is for the caller to ask. Raises
     RunError when ``out`` cannot be written, and what ``learned.best_of`` raises.
     """
-    checkpoint = best_of(run)
-    state, facts = _state(checkpoint), read_facts(run)
-    asked = _asked(state, facts.run_id, settings)
+    learned = best_of(run)
+    state, facts = _state(learned.checkpoint), read_facts(run)
+    asked = _asked(learned, state["step"], facts.run_id, settings)
     scores = read_evaluations(run).get(state["step"], {})
     texts = {
         EXPORTED: json.dumps(asked, indent=2) + "\n",
@@ -51,7 +51,7 @@ def run_export(run: Path, out: Path, settings: Settings) -> Exported:
     }
     try:
         with replacing(out) as folder:
-            _copy_model(checkpoint / "model", folder)
+            _copy_model(learned.model, folder)
             for name, text in texts.items():
                 (folder / name).write_bytes(text.encode())
     except OSError as error:
@@ -74,14 +74,14 @@ def _state(checkpoint: Path) -> dict[str, Any]:
     return state
 
 
-def _asked(state: dict[str, Any], run_id: str, settings: Settings) -> dict[str, Any]:
+def _asked(learned: Learned, step: int, run_id: str, settings: Settings) -> dict[str, Any]:
     """What ``lightwork.json`` holds: how the model was trained to be asked."""
     return {
         "format": FORMAT,
         "run_id": run_id,
-        "step": state["step"],
-        "impossible": bool(state["impossible"]),
-        "no_answer_threshold": float(state.get("no_answer_threshold", 0.0)),
+        "step": step,
+        "impossible": learned.impossible,
+        "no_answer_threshold": learned.no_answer_threshold,
         "max_length": settings.data.max_length,
         "stride": settings.data.stride,
         "max_question_length": settings.data.max_question_length,
@@ -109,7 +109,7 @@ def _card_facts(
         base=base,
         base_model=base_model,
         train_files=tuple(path.name for path in settings.data.train),
-        dev_file=None if dev is None else dev.name,
+        dev_file=None if dev is None else ", ".join(path.name for path in dev),
         scores=scores,
         training=_training(settings),
         asked=asked,

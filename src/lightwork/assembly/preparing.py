@@ -15,6 +15,8 @@ from lightwork.data.once import build_once, content_key, file_digest
 from lightwork.data.store import FORMAT, Store, write_store
 from lightwork.errors import DataError
 from lightwork.settings import Settings
+from lightwork.tasks.extractive.examples import NOTES
+from lightwork.tasks.extractive.formats.hub import fetch, is_hub
 from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
@@ -24,6 +26,9 @@ from lightwork.telemetry.progress import counting
 log = logging.getLogger("lightwork")
 
 SCRATCH = "scratch"
+
+COUNTED = ("examples", "contexts", "answers", "impossible", "windows")
+"""What a summary begins with; every other count is a line with its phrase."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,8 @@ def prepare(settings: Settings) -> Prepared:
     train = prepare_store(settings, tokenizer, data.train, training=True)
     _say_summary("training", train)
     dev = None
-    if data.dev is not None:
-        dev = prepare_store(settings, tokenizer, [data.dev], training=False)
+    if data.dev:
+        dev = prepare_store(settings, tokenizer, data.dev, training=False)
         _say_summary("held-out", dev)
     return Prepared(tokenizer, train, dev)
 
@@ -64,20 +69,23 @@ def prepare_store(
     data = settings.data
     options = WindowOptions(data.max_length, data.stride, data.max_question_length)
     check_options(tokenizer, options)
-    limit = data.limit if training else None
+    files = [on_disk(file, data.cache) for file in files]
+    # Scoring compares texts, as the official scripts do: a misplaced answer counts there.
+    limit, on_mismatch = (data.limit, data.on_mismatch) if training else (None, "drop")
     key = content_key(
         files=_digests(files),
         tokenizer=_tokenizer_digest(tokenizer),
         tokenizers=tokenizers.__version__,
         options=asdict(options),
         limit=limit,
+        on_mismatch=on_mismatch,
         training=training,
         format=FORMAT,
     )
     path = data.cache / "stores" / f"{key}.safetensors"
 
     def build(temporary: Path) -> None:
-        examples = read_examples(files, limit=limit)
+        examples = read_examples(files, limit=limit, on_mismatch=on_mismatch)
         with counting(f"tokenising {', '.join(file.name for file in files)}") as progress:
             windows = build_windows(
                 examples, tokenizer, options, training=training, progress=progress
@@ -97,8 +105,9 @@ def _tokenizer(settings: Settings) -> Any:
     model, data = settings.model, settings.data
     if model.source != SCRATCH:
         return load_tokenizer(resolve_source(model.source))
+    files = [on_disk(file, data.cache) for file in data.train]
     key = content_key(
-        files=_digests(data.train),
+        files=_digests(files),
         limit=data.limit,
         vocabulary=model.scratch_vocabulary,
         tokenizers=tokenizers.__version__,
@@ -106,11 +115,16 @@ def _tokenizer(settings: Settings) -> Any:
     folder = data.cache / "tokenizers" / key
 
     def build(temporary: Path) -> None:
-        examples = read_examples(data.train, limit=data.limit)
+        examples = read_examples(files, limit=data.limit, on_mismatch=data.on_mismatch)
         train_tokenizer(texts(examples), model.scratch_vocabulary, temporary)
 
     build_once(folder, build, log.info)
     return load_tokenizer(str(folder))
+
+
+def on_disk(file: Path, cache: Path) -> Path:
+    """The file itself, or the one in ``cache`` that holds this data set of the hub."""
+    return fetch(str(file), cache) if is_hub(str(file)) else file
 
 
 def _digests(files: Sequence[Path]) -> list[str]:
@@ -134,9 +148,13 @@ def _tokenizer_digest(tokenizer: Any) -> str:
 def _say_summary(name: str, store: Store) -> None:
     """One line of counts, and one for every kind of example that is not simply learned."""
     summary: dict[str, int] = store.facts["summary"]
-    counts = ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in summary.items())
+    listed: dict[str, list[str]] = store.facts["listed"]
+    counts = ", ".join(f"{summary[what]:,} {what}" for what in COUNTED if what in summary)
     log.info("%s data: %s", name, counts)
-    for what, ids in store.facts["listed"].items():
-        total = summary.get(what, len(ids))
-        more = f" … ({total:,} in all)" if total > len(ids) else ""
-        log.info("  %s: %s%s", what.replace("_", " "), ", ".join(ids), more)
+    for what, phrase in NOTES.items():
+        total = summary.get(what)
+        if total and what not in COUNTED:
+            ids = listed.get(what, [])
+            more = ", …" if total > len(ids) > 0 else ""
+            names = f": {', '.join(ids)}{more}" if ids else ""
+            log.info("  %s %s%s", f"{total:,}", phrase, names)

@@ -138,7 +138,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
         Checkpoints(start.folder),
         ready.parts,
         score,
-        Scores(start.folder, ready.model.task.metric, telemetry.charts),
+        Scores(start.folder, telemetry.charts),
     )
 
 
@@ -162,6 +162,8 @@ def _say_start(start: Start, ready: Ready) -> None:
         "share" if start.shares == 1 else "shares",
         start.settings.sync.strategy,
     )
+    if start.prepared.dev is not None:
+        log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
     if ranks > start.shares:
         log.warning(
             "%d of the %d ranks have nothing to do: every batch of this run is cut in %d "

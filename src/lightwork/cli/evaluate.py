@@ -99,9 +99,9 @@ def _refuse_others(overrides: Sequence[str]) -> None:
 def _data_files(settings: Settings, data: Sequence[str] | None) -> list[Path]:
     if data:
         return check_files("--data", data)
-    if settings.data.dev is None:
+    if not settings.data.dev:
         raise SettingsError("the run has no data.dev to evaluate on; name a file with --data FILE")
-    return check_files("data.dev", [str(settings.data.dev)])
+    return check_files("data.dev", list(map(str, settings.data.dev)))
 
 
 def check_checkpoints(run: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from lightwork import __version__
 from lightwork.cli.answer import answer
+from lightwork.cli.data import data
 from lightwork.cli.evaluate import evaluate
 from lightwork.cli.export import export
 from lightwork.cli.failures import INTERRUPTED, failures_named
@@ -18,6 +19,7 @@ from lightwork.cli.launch import launch
 from lightwork.cli.list_runs import list_runs
 from lightwork.cli.prepare import prepare
 from lightwork.cli.sample import sample
+from lightwork.cli.score import score
 from lightwork.cli.train import train
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
@@ -31,10 +33,12 @@ app = typer.Typer(
 )
 app.command()(init)
 app.command()(sample)
+app.command()(data)
 app.command()(prepare)
 app.command()(train)
 app.command()(evaluate)
 app.command()(answer)
+app.command()(score)
 app.command("list")(list_runs)
 app.command()(export)
 app.command(context_settings={"allow_interspersed_args": False})(launch)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lightwork.disk import replacing, try_lock
+from lightwork.disk import only_one, replacing
 from lightwork.errors import DataError
-
-SILENCE_S = 3.0
-"""How long a wait for another process, often this run's own rank, is not worth a word."""
 
 
 def content_key(**facts: Any) -> str:
@@ -44,7 +38,7 @@ def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], N
         return False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _only_one(path.with_name(path.name + ".lock"), say):
+        with only_one(path.with_name(path.name + ".lock"), say):
             if path.exists():
                 return False
             with replacing(path) as temporary:
@@ -55,18 +49,3 @@ def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], N
             "point data.cache to a folder with room that you may write to"
         ) from error
     return True
-
-
-@contextmanager
-def _only_one(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold an exclusive lock on the file; the system drops it when the process dies."""
-    with lock.open("a") as file:
-        started_s = time.monotonic()
-        while not try_lock(file):
-            if time.monotonic() - started_s > SILENCE_S:
-                say(f"another process is preparing {lock.stem}; waiting for it")
-                fcntl.flock(file, fcntl.LOCK_EX)
-                say(f"prepared by the other process after {time.monotonic() - started_s:.1f} s")
-                break
-            time.sleep(0.05)
-        yield

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import json
 import mmap
+import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from lightwork.errors import DataError
 
 Column = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]
 """A plain column, or (values, starts) of a ragged one."""
 
-FORMAT = 1
+FORMAT = 2
 _STARTS = ".starts"
 _DTYPES = {
     "BOOL": np.bool_,
@@ -35,13 +38,89 @@ _DTYPES = {
     "F32": np.float32,
     "F64": np.float64,
 }
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+_COPIED_BYTES = 1 << 18
+
+
+class StoreWriter:
+    """Writes a store piece by piece; what it holds in memory does not grow with the store.
+
+    Used as a context: each column grows in a file of its own, without a name, on the disk of
+    ``path``, so that a process that is killed leaves none of them. :meth:`finish` makes ``path``
+    of them; make it appear whole with :func:`data.once.build_once`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tensors: dict[str, _Growing] = {}
+        self._files = ExitStack()
+
+    def __enter__(self) -> StoreWriter:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._files.close()
+
+    def append(self, columns: Mapping[str, Column]) -> None:
+        """Add rows to every column; all pieces have the same names and dtypes."""
+        flat = _flat(columns)
+        if not self._tensors:
+            for name, tensor in flat.items():
+                file = self._files.enter_context(TemporaryFile(dir=self._path.parent))  # noqa: SIM115
+                self._tensors[name] = _Growing(file, tensor.dtype)
+        assert flat.keys() == self._tensors.keys(), "pieces of a store with other columns"
+        for name, tensor in flat.items():
+            growing = self._tensors[name]
+            if name.endswith(_STARTS) and growing.length:
+                tensor = tensor[1:] + growing.last  # noqa: PLW2901
+            growing.append(tensor)
+
+    def finish(self, facts: Mapping[str, Any]) -> None:
+        """Write ``path``: the header, then each column, the widest dtype first."""
+        facts_json = json.dumps(facts, ensure_ascii=False)
+        header: dict[str, Any] = {"__metadata__": {"format": str(FORMAT), "facts": facts_json}}
+        order = sorted(self._tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+        stop = 0
+        for name, tensor in order:
+            start, stop = stop, stop + tensor.length * tensor.dtype.itemsize
+            header[name] = {
+                "dtype": _NAMES[tensor.dtype],
+                "shape": [tensor.length],
+                "data_offsets": [start, stop],
+            }
+        text = json.dumps(header, ensure_ascii=False).encode()
+        text += b" " * (-len(text) % 8)  # so that every tensor begins at a multiple of its width
+        with self._path.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for _, tensor in order:
+                tensor.file.seek(0)
+                shutil.copyfileobj(tensor.file, file, _COPIED_BYTES)
+                tensor.file.close()  # gives its room on the disk back
+
+
+@dataclass
+class _Growing:
+    """A flat tensor in a file."""
+
+    file: IO[bytes]
+    dtype: np.dtype[Any]
+    length: int = 0
+    last: Any = 0
+
+    def append(self, values: NDArray[Any]) -> None:
+        assert values.dtype == self.dtype
+        assert values.ndim == 1
+        self.file.write(np.ascontiguousarray(values).data)
+        self.length += len(values)
+        if len(values):
+            self.last = values[-1]
 
 
 def write_store(path: Path, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> None:
-    """Write ``columns`` to ``path``; make it appear whole with :func:`data.once.build_once`."""
-    tensors = _flat(columns)
-    header = {"format": str(FORMAT), "facts": json.dumps(facts, ensure_ascii=False)}
-    save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path, header)
+    """Write a store that is in memory."""
+    with StoreWriter(path) as writer:
+        writer.append(columns)
+        writer.finish(facts)
 
 
 def _flat(columns: Mapping[str, Column]) -> dict[str, NDArray[Any]]:

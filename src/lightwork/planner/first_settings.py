@@ -50,8 +50,8 @@ def first_settings(wish: Wish, machine: Machine) -> FirstSettings:
     be one.
     """
     _refuse_training_file_as_dev(wish)
-    examples = read_examples(wish.train)
-    dev = None if wish.dev is None else read_examples([wish.dev])
+    examples = read_examples(wish.train, on_mismatch="repair")
+    dev = None if wish.dev is None else read_examples([wish.dev], on_mismatch="drop")
     split = split_questions(wish.train) if wish.dev is None else None
     sample = draw_sample(examples)
     languages = language_mix(sample)
@@ -59,7 +59,11 @@ def first_settings(wish: Wish, machine: Machine) -> FirstSettings:
     measured = _measure(sample, model)
     questions = len(examples) if split is None else split.train_questions
     proposal = propose(measured, questions, model, _source_text(wish, model), machine)
-    choices = [*_data_choices(wish, dev, split, questions), *proposal.choices]
+    choices = [
+        *_data_choices(wish, dev, split, questions),
+        *_mismatch_choice(examples),
+        *proposal.choices,
+    ]
     text = settings_text(_head(wish, examples), choices)
     contents = {wish.target: text.encode()}
     if split is not None:
@@ -130,6 +134,22 @@ def _data_choices(
             f"{len(dev):,} questions that are scored during training; the best model is kept.",
         ),
     ]
+
+
+_WITHOUT_PLACE = ("misplaced_answers", "ambiguous_answers", "unlocated_answers")
+
+
+def _mismatch_choice(examples: Examples) -> list[Choice]:
+    """To repair, where training would stop otherwise."""
+    repaired = examples.summary.get("repaired_answers", 0)
+    lost = sum(examples.summary.get(kind, 0) for kind in _WITHOUT_PLACE)
+    if not repaired and not lost:
+        return []
+    why = (
+        f"{repaired + lost:,} answers are not at their answer_start: {repaired:,} get the only "
+        f"place where their text stands, {lost:,} are not learned. Without this, training stops."
+    )
+    return [Choice("data.on_mismatch", "repair", why)]
 
 
 def _head(wish: Wish, examples: Examples) -> list[str]:

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lightwork.tasks.extractive.formats.place import Place
+from lightwork.tasks.extractive.formats.shapes import Cell, entry_kind
+from lightwork.tasks.extractive.formats.source import Source
+from lightwork.tasks.extractive.gold import only_place
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -43,24 +48,15 @@ def read_passages(files: Sequence[Path]) -> list[Passage]:
     passages: list[Passage] = []
     rows: dict[tuple[str, str], Passage] = {}
     for number, file in enumerate(files):
-        for index, entry in enumerate(_entries(file.read_bytes().decode("utf-8-sig"))):
-            if "paragraphs" in entry:
+        for index, (place, entry) in enumerate(Source(file).entries()):
+            kind = entry_kind(entry)
+            if kind == "article":
                 passages.extend(_of_article(entry, f"article {number} {index}"))
+            elif kind == "cmrc":
+                passages.append(_of_cmrc(entry, f"article {number} {index}"))
             else:
-                _add_row(entry, rows, passages)
+                _add_row(_with_answers(place, entry), rows, passages)
     return passages
-
-
-def _entries(text: str) -> list[dict[str, Any]]:
-    """The articles or rows of a file in any of the shapes that can be read."""
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError:
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
-    if isinstance(document, dict) and "data" not in document:
-        return [document]
-    entries: list[dict[str, Any]] = document["data"] if isinstance(document, dict) else document
-    return entries
 
 
 def _of_article(entry: dict[str, Any], article: str) -> Iterable[Passage]:
@@ -68,6 +64,32 @@ def _of_article(entry: dict[str, Any], article: str) -> Iterable[Passage]:
     for paragraph in entry["paragraphs"]:
         fields = {key: value for key, value in paragraph.items() if key != "qas"}
         yield Passage(article, about, fields, list(paragraph["qas"]), article)
+
+
+def _of_cmrc(entry: dict[str, Any], article: str) -> Passage:
+    """An article of the raw CMRC 2018 shape, as it is: it holds one context."""
+    about = {key: value for key, value in entry.items() if key not in ("context_text", "qas")}
+    questions = [
+        {
+            "id": qa["query_id"],
+            "question": qa["query_text"],
+            "answers": [_placed(text, entry["context_text"]) for text in qa["answers"]],
+        }
+        for qa in entry["qas"]
+    ]
+    return Passage(article, about, {"context": entry["context_text"]}, questions, article)
+
+
+def _placed(text: str, context: str) -> dict[str, Any]:
+    """An answer of which only the text is known; without a start where that is ambiguous."""
+    place = only_place(text, context)
+    return {"text": text} if place is None else {"text": text, "answer_start": place}
+
+
+def _with_answers(place: Place, row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose answers are no longer the text of a cell."""
+    answers = row.get("answers")
+    return {**row, "answers": answers.value(place)} if isinstance(answers, Cell) else row
 
 
 def _add_row(

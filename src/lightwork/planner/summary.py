@@ -11,19 +11,14 @@ from lightwork.planner.models import ModelChoice
 from lightwork.planner.proposal import measured_by
 from lightwork.planner.windowing import fit_text
 from lightwork.planner.wish import Wish
-from lightwork.tasks.extractive.examples import Examples, shortlist
+from lightwork.tasks.extractive.examples import NOTES, Examples, shortlist
 from lightwork.tasks.extractive.pretrained import SCRATCH
 
 SHOWN_SHARE = 0.02
 MANY_UNKNOWN = 0.03
 FEW_WINDOWS = 1000
-_NOTICED = {
-    "flag_conflicts": "say something else in is_impossible than by their answers, which count",
-    "blank_contexts": "have a blank context and are not trained on",
-    "blank_questions": "are blank and not trained on",
-    "blank_answers": "have a blank answer, which does not count",
-}
-"""Kinds of questions that a person might want to look at."""
+_SAID = ("examples", "contexts", "answers", "impossible")
+"""Counts that are told in other words."""
 
 Line = tuple[str, str]
 """A label, empty where a line belongs to the one before, and a text."""
@@ -117,10 +112,10 @@ def _counts(examples: Examples) -> str:
 def _noticed(examples: Examples) -> list[str]:
     """What is odd in the data, with the first ids."""
     lines = []
-    for kind, text in _NOTICED.items():
+    for kind, text in NOTES.items():
         count, ids = examples.summary.get(kind, 0), examples.listed.get(kind, [])
-        if count:
-            lines.append(f"{count:,} of them {text}: {shortlist(ids, count)}")
+        if count and kind not in _SAID:
+            lines.append(f"{count:,} {text}: {shortlist(ids, count)}")
     return lines
 
 

@@ -17,7 +17,15 @@ from lightwork.report.snippet import snippet
 EXPORTED = "lightwork.json"
 """Beside the model in an exported folder: how it was trained to be asked."""
 
-METRIC_NAMES = {"exact_match": "Exact match", "f1": "F1"}
+METRIC_NAMES = {
+    "exact_match": "Exact match",
+    "f1": "F1",
+    "best_f1": "F1 with the threshold",
+    "HasAns_f1": "F1 where there is an answer",
+    "NoAns_f1": "F1 where there is none",
+}
+
+HUB_METRICS = ("exact_match", "f1")
 TASK = "question-answering"
 _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 
@@ -73,7 +81,7 @@ def _front_matter(facts: CardFacts) -> str:
     }
     if facts.base_model is not None:
         values["base_model"] = facts.base_model
-    known = [name for name in METRIC_NAMES if name in facts.scores]
+    known = [name for name in HUB_METRICS if name in facts.scores]
     if known and facts.dev_file is not None:
         values["metrics"] = known
         result = {
@@ -127,11 +135,12 @@ def _scores(facts: CardFacts) -> str:
         return "This step was not scored on held-out questions."
     total = facts.scores.get("total")
     counted = f", over all {total:,} questions" if isinstance(total, int) else ""
-    names = [name for name, value in facts.scores.items() if isinstance(value, float)]
-    lines = [f"| {METRIC_NAMES.get(name, name)} | {facts.scores[name]:.2f} |" for name in names]
+    names = [name for name in METRIC_NAMES if name in facts.scores]
+    lines = [f"| {METRIC_NAMES[name]} | {facts.scores[name]:.2f} |" for name in names]
     intro = (
         f"On {_plain(facts.dev_file or 'held-out questions')}, in percent{counted}, by the "
-        "official definition of SQuAD. The step was chosen by these scores, so they flatter it a "
+        "official definition for their language (SQuAD's for English, CMRC 2018's for Chinese). "
+        "The step was chosen by these scores, so they flatter it a "
         "little; questions that were used for nothing else tell more."
     )
     return "\n".join([intro, "", "| score | value |", "| --- | --- |", *lines])

@@ -66,7 +66,7 @@ def columns_of(runs: Sequence[RunFacts]) -> list[Column]:
         for run in runs
         if run.best
         for name in (run.best.metric, *run.best.scores)
-        if name == run.best.metric or isinstance(run.best.scores[name], float)
+        if name in (run.best.metric, "exact_match", "f1")
     )
     return [
         Column("run", [_printable(run.name) for run in runs]),

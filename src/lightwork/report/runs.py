@@ -20,7 +20,14 @@ from lightwork.report.timeline import best_step, checkpoint_steps
 from lightwork.settings import RunRecord, locate, named, read_run
 from lightwork.settings.run_folder import RECORD
 from lightwork.settings.yaml_text import Given, parse, read_file
-from lightwork.telemetry.lines import EVALUATIONS, Scores, json_lines, read_evaluations, since_best
+from lightwork.telemetry.lines import (
+    EVALUATIONS,
+    Scores,
+    deciding,
+    json_lines,
+    read_evaluations,
+    since_best,
+)
 
 State = Literal["finished", "stopped early", "running"]
 Order = Literal["score", "name", "time"]
@@ -214,7 +221,7 @@ def is_held(run: Path) -> bool:
 def metric_of(scores: Iterable[Scores]) -> str:
     """The score that decides among those of several evaluations."""
     names = list(dict.fromkeys(name for group in scores for name in group))
-    return METRIC if METRIC in names or not names else names[0]
+    return deciding(names) or (names[0] if names else METRIC)
 
 
 def _best(run: Path, evaluations: dict[int, Scores]) -> Best | None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationInfo
+
+HUB = "hub:"
+"""Begins the name of a data set of the Hugging Face hub, where a file could stand as well."""
 
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9_]*[0-9]")
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?", re.ASCII)
@@ -55,21 +59,48 @@ def size_bytes(value: Any) -> Any:
     return int(amount)
 
 
-def one_or_list(value: Any) -> Any:
-    """A single value stands for a list of one."""
-    return (value,) if isinstance(value, (str, Path)) else value
+def one_or_list(value: Any, info: ValidationInfo | None) -> Any:
+    """A single value stands for a list of one, a pattern such as ``part-*.json`` for the files it
+    matches, in the order of their names.
+    """
+    values = (value,) if isinstance(value, (str, Path)) else value
+    if not isinstance(values, (tuple, list)):
+        return values
+    return tuple(path for item in values for path in _matching(item, info))
+
+
+def _matching(value: Any, info: ValidationInfo | None) -> list[Any]:
+    """The files of a pattern; what matches none, or is no pattern, as it is."""
+    if not isinstance(value, (str, Path)) or is_hub(value) or not has_magic(str(value)):
+        return [value]
+    pattern = located(value, info)
+    if exists(pattern):  # a file whose name only looks like a pattern
+        return [value]
+    folder: Path | None = ((info.context if info else None) or {}).get("folder")
+    beside = [] if folder is None or Path(value).is_absolute() else [str(folder / value)]
+    for text in (str(pattern), *beside):
+        if found := sorted(Path(name) for name in glob(text, recursive=True)):  # noqa: PTH207
+            return list(found)
+    return [value]
+
+
+def is_hub(value: str | Path) -> bool:
+    """Whether this names a data set of the Hugging Face hub and no file."""
+    return str(value).startswith(HUB)
 
 
 def located(value: Any, info: ValidationInfo | None) -> Any:
     """An absolute path. Relative ones are looked for in the current folder, then beside the
     settings file, whose folder is ``info.context["folder"]``.
 
-    What was written is noted in ``info.context["given"]``.
+    What was written is noted in ``info.context["given"]``. A name of the hub stays as it is.
     """
     if not isinstance(value, (str, Path)):
         return value
     if not str(value).strip():
         raise ValueError("the path is empty")
+    if is_hub(value):
+        return Path(value)
     context: dict[str, Any] = (info.context if info else None) or {}
     path = absolute(Path(value), context.get("folder"))
     context.get("given", {})[str(path)] = str(value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lightwork.errors import SettingsError
+from lightwork.settings.conversion import is_hub
 from lightwork.settings.describe import fields, keys, kind
 from lightwork.settings.schema import Settings
 
@@ -19,7 +20,8 @@ def identity(settings: Settings) -> dict[str, Any]:
     """The identity settings as ``section.key`` -> JSON value.
 
     The training files stand as the SHA-256 of their bytes: a moved file is the same run, a changed
-    one another. Raises SettingsError for a file that cannot be read.
+    one another. A data set of the hub stands as its name. Raises SettingsError for a file that
+    cannot be read.
     """
     values = settings.model_dump(mode="json")
     flat: dict[str, Any] = {}
@@ -70,6 +72,8 @@ def _shown(values: dict[str, Any], name: str) -> str:
 
 
 def _digest(path: Path) -> str:
+    if is_hub(path):
+        return str(path)
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

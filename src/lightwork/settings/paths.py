@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from glob import has_magic
 from pathlib import Path
 
 from lightwork.errors import SettingsError
-from lightwork.settings.conversion import absolute, exists, located
+from lightwork.settings.conversion import absolute, exists, is_hub, located, one_or_list
 from lightwork.settings.schema import Settings
 
 PACKAGE = "package:"
@@ -34,8 +35,7 @@ def check_paths(settings: Settings) -> None:
     folder is made where it is missing, since only that shows whether it can be made.
     """
     files = [("data.train", path) for path in settings.data.train]
-    if settings.data.dev is not None:
-        files.append(("data.dev", settings.data.dev))
+    files += [("data.dev", path) for path in settings.data.dev or ()]
     checks = [(key, path, _file_reason(path)) for key, path in files]
     checks.append(("data.cache", settings.data.cache, folder_reason(settings.data.cache)))
     wrong = [
@@ -50,17 +50,19 @@ def check_paths(settings: Settings) -> None:
 
 def check_files(key: str, given: Sequence[str]) -> list[Path]:
     """The absolute paths of files that can be read; otherwise SettingsError naming ``key``."""
-    paths, wrong = [], []
+    paths: list[Path] = []
+    wrong = []
     for text in given:
         try:
-            path = located(text, None)
+            found = [located(item, None) for item in one_or_list(text, None)]
         except ValueError as error:
             wrong.append(f"{key}: {text}: {error}" if text else f"{key}: {error}")
             continue
-        reason = _file_reason(path)
-        if reason:
-            wrong.append(f"{key}: {named(text, path)} {reason}")
-        paths.append(path)
+        for path in found:
+            if reason := _file_reason(path):
+                shown = text if len(found) == 1 else str(path)
+                wrong.append(f"{key}: {named(shown, path)} {reason}")
+        paths += found
     if wrong:
         raise SettingsError("\n".join(wrong))
     return paths
@@ -85,9 +87,11 @@ def folder_reason(path: Path) -> str:
 
 
 def _file_reason(path: Path) -> str:
+    if is_hub(path):
+        return ""  # only asking for it shows whether it is there
     try:
         if not path.exists():
-            return "does not exist"
+            return "matches no file" if has_magic(str(path)) else "does not exist"
         if path.is_dir():
             return "is a folder, not a file"
         if path.is_file() and path.stat().st_size == 0:

@@ -26,6 +26,10 @@ Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
 Size = Annotated[int, BeforeValidator(size_bytes)]
 Location = Annotated[Path, BeforeValidator(located)]
 Locations = Annotated[tuple[Location, ...], BeforeValidator(one_or_list)]
+Language = Literal[
+    "auto", "en", "zh", "zh-hant", "ar", "de", "el", "es", "fr", "hi", "it", "ja", "ko", "pt", "ro",
+    "ru", "th", "tr", "vi", "other",
+]  # fmt: skip
 Text = Annotated[str, Field(min_length=1)]
 AtLeastOne = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 Shares = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
@@ -62,7 +66,15 @@ class DataSettings(Section):
     train: Locations = identity(
         REQUIRED, "Training questions: one file or a list of files", min_length=1
     )
-    dev: Location | None = reporting(None, "Held-out questions that are scored during training")
+    dev: Locations | None = reporting(
+        None, "Held-out questions scored during training: one file or a list of files"
+    )
+    on_mismatch: Literal["stop", "repair", "drop"] = identity(
+        "stop", "What happens to training answers that are not at their answer_start"
+    )
+    language: Language = reporting(
+        "auto", "By which definition answers are scored; auto: that of the held-out questions"
+    )
     max_length: Whole = identity(384, "Tokens of a window, all included", ge=16, le=8192)
     stride: Whole = identity(128, "Context tokens that neighbouring windows share", ge=0)
     max_question_length: Whole = identity(64, "Tokens after which a question is cut", ge=1)
@@ -203,7 +215,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _patience_has_scores(self) -> Settings:
-        if self.train.patience is not None and self.data.dev is None:
+        if self.train.patience is not None and not self.data.dev:
             raise ValueError(
                 f"train.patience is {self.train.patience}, but without data.dev there are no "
                 "scores to wait for; name a file of held-out questions in data.dev"

@@ -37,8 +37,6 @@ class Task(Protocol):
     """What is being learned: how windows become tensors, a loss, and answers."""
 
     name: str
-    metric: str
-    """The score, one of those :meth:`score` gives, by which the best checkpoint is chosen."""
 
     def collate(self, rows: Rows, windows: NDArray[np.integer], padded_tokens: int) -> Batch:
         """Tensors of these windows, each padded to ``padded_tokens``."""
@@ -68,6 +66,14 @@ class Task(Protocol):
         self, predictions: dict[str, list[dict[str, Any]]], rows: Rows
     ) -> dict[str, float | int]:
         """The scores over all examples of the store."""
+        ...
+
+    def remark(self, scores: dict[str, float | int]) -> str:
+        """What a person should know before believing these scores, in a line; or nothing."""
+        ...
+
+    def scored_as(self, rows: Rows) -> str:
+        """How :meth:`score` judges the answers to these questions, in words for people."""
         ...
 
     def example_ids(self, rows: Rows, windows: Sequence[int]) -> list[str]:

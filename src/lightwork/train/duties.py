@@ -13,7 +13,13 @@ from pathlib import Path
 from lightwork.comm.group import Group
 from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
-from lightwork.telemetry.lines import EVALUATIONS, open_lines, read_evaluations, since_best
+from lightwork.telemetry.lines import (
+    EVALUATIONS,
+    deciding,
+    open_lines,
+    read_evaluations,
+    since_best,
+)
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.evaluate import Evaluation
 
@@ -47,10 +53,9 @@ class Calendar:
 class Scores:
     """``evaluations.jsonl``: one line for every evaluation, kept over restarts."""
 
-    def __init__(self, run: Path, metric: str, charts: Charts | None = None) -> None:
-        """``metric``: the score that decides. ``charts``: where the scores are drawn as well."""
+    def __init__(self, run: Path, charts: Charts | None = None) -> None:
+        """``charts``: where the scores are drawn as well."""
         self._run = run
-        self._metric = metric
         self._charts = charts
 
     def add(self, step: int, scores: dict[str, float | int]) -> None:
@@ -62,11 +67,11 @@ class Scores:
             self._charts.scalars({f"dev/{name}": score for name, score in scores.items()}, step)
 
     def until(self, step: int) -> dict[int, float]:
-        """Step -> score of all evaluations up to ``step``."""
+        """Step -> the score that decides, of all evaluations up to ``step``."""
         return {
-            number: scores[self._metric]
+            number: scores[metric]
             for number, scores in read_evaluations(self._run).items()
-            if number <= step and self._metric in scores
+            if number <= step and (metric := deciding(scores)) is not None
         }
 
     def since_best(self, step: int) -> int:
@@ -173,3 +178,5 @@ class Duties:
             seconds = time.monotonic() - started_s
             mark = "  (best so far)" if best else ""
             log.info("evaluation at step %d: %s  in %.1f s%s", step, result, seconds, mark)
+            if result.remark:
+                log.info("  %s", result.remark)

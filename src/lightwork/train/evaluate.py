@@ -16,6 +16,7 @@ from lightwork.comm.group import Group
 from lightwork.data.plan import MicroBatch, evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.errors import StepError
+from lightwork.telemetry.lines import HEADLINE
 from lightwork.train.step import Model
 
 if TYPE_CHECKING:
@@ -36,10 +37,13 @@ class Evaluation:
     scores: dict[str, float | int]
     predictions: Predictions | None
     """Per example its best answers, in input order; on rank 0 only."""
+    remark: str = ""
+    """What should be known before the scores are believed; on rank 0 only."""
 
     def __str__(self) -> str:
         """The scores in one line, two decimals; counts of what is amiss only where there is any."""
-        shown = {name: value for name, value in self.scores.items() if value or name not in AMISS}
+        amiss = {name for name in AMISS if self.scores.get(name)}
+        shown = {name: self.scores[name] for name in self.scores if name in {*HEADLINE, *amiss}}
         return "  ".join(
             f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
             for name, value in shown.items()
@@ -73,12 +77,13 @@ def evaluate(
     problems = [f"rank {r}: {t['problem']}" for r, t in enumerate(told) if t["problem"]]
     if problems:
         raise StepError("the evaluation failed. " + "; ".join(problems))
-    predictions, scores = None, {}
+    predictions, scores, remark = None, {}, ""
     if group.rank == 0:
         merged = (row for rank in told for row in rank["candidates"])
         predictions = model.task.merge(merged, store)
         scores = model.task.score(predictions, store)
-    return Evaluation(group.gather_json(scores)[0], predictions)
+        remark = model.task.remark(scores)
+    return Evaluation(group.gather_json(scores)[0], predictions, remark)
 
 
 def decode(model: Model, rows: Rows, batches: Iterable[MicroBatch]) -> list[Candidate]:

@@ -6,17 +6,27 @@ so a context that five questions share is tokenised once, and windows are slices
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lightwork.errors import SettingsError
 
-CHUNK = 512
-"""Texts given to the tokenizer at a time; progress is told after each."""
+CHUNK_TEXTS = 2048
+"""At most so many texts are given to the tokenizer at a time; progress is told after each time."""
+
+CHUNK_CHARACTERS = 1 << 18
+"""And at most so many characters, unless one text has more."""
+
+AHEAD = 2
+"""Chunks that the tokenizer's threads work on while an earlier one becomes arrays."""
 
 BLANK = np.array([chr(code).isspace() for code in range(0x3001)] + [False])
 """Whether a code point is white space; the last place stands for all above U+3000."""
@@ -31,7 +41,10 @@ class Encoded:
     ids: NDArray[np.int32]
     starts: NDArray[np.int64]
     offsets: NDArray[np.int32]
-    """``[tokens, 2]``: first character and the one after the last, in code points of its text."""
+    """``[tokens, 2]``: first character and the one after the last, in code points of its text.
+
+    Both columns never fall within a text. Where no offsets were asked for there are none.
+    """
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -120,36 +133,140 @@ def _unpadded(tokenizer: Any) -> Any:
     return backend
 
 
+class Texts(NamedTuple):
+    """Texts to tokenise. Without ``offsets`` the tokenizer is faster."""
+
+    texts: Sequence[str]
+    offsets: bool = True
+
+
+class _Chunk(NamedTuple):
+    texts: Sequence[str]
+    offsets: bool
+    last: bool
+    """Whether it is the end of its ``Texts``."""
+
+
 def encode(tokenizer: Any, texts: Sequence[str], progress: Progress | None = None) -> Encoded:
-    """Tokenise ``texts`` without special tokens; ``progress`` gets the number done so far.
+    """Tokenise ``texts`` as :func:`encode_each` does."""
+    (encoded,) = encode_each(tokenizer, [Texts(texts)], progress)
+    return encoded
 
-    Offsets never cover blanks at the edge of a token: byte-level tokenizers glue the blank before
-    a word to it, and a prediction is a slice of the context by offsets.
+
+def encode_each(
+    tokenizer: Any, lists: Iterable[Texts], progress: Progress | None = None
+) -> Generator[Encoded, None, None]:
+    """Tokenise each of ``lists`` without special tokens; ``progress`` gets the texts done so far.
+
+    The tokenizer is already at the next texts, also those of the next list, while these become
+    arrays and while the caller works with them.
+
+    The span of a token, its offsets, has no blank at its edges: byte-level tokenizers glue the
+    blank before a word to it, and a prediction is a slice of the context by offsets. A token of
+    blanks alone, or of nothing, begins where the next token does and ends where the last one did,
+    so that a run of tokens is always the slice from its first to its last visible character; it
+    ends before it begins when none of its tokens has any.
     """
-    backend = _unpadded(tokenizer)
-    ids: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
-    offsets: list[NDArray[np.int32]] = [np.empty((0, 2), dtype=np.int32)]
-    lengths = np.empty(len(texts), dtype=np.int64)
-    for first in range(0, len(texts), CHUNK):
-        chunk = list(texts[first : first + CHUNK])
-        for index, encoding in enumerate(backend.encode_batch(chunk, add_special_tokens=False)):
-            ids.append(np.array(encoding.ids, dtype=np.int32))
-            spans = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
-            offsets.append(_without_blanks(spans, chunk[index]))
-            lengths[first + index] = len(spans)
-        if progress is not None:
-            progress(first + len(chunk))
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Encoded(np.concatenate(ids), starts, np.concatenate(offsets))
+    done = 0
+    parts: list[Encoded] = []
+    with closing(_tokenised(_unpadded(tokenizer), _chunks(lists))) as tokenised:
+        for chunk, encodings in tokenised:
+            parts.append(_arrays(chunk, encodings))
+            done += len(chunk.texts)
+            if progress is not None and chunk.texts:
+                progress(done)
+            if chunk.last:
+                yield _joined(parts)
+                parts = []
 
 
-def _without_blanks(spans: NDArray[np.int32], text: str) -> NDArray[np.int32]:
-    """Move the borders of ``spans`` inwards until no span begins or ends with a blank."""
-    codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-    # One place more: an empty token may stand at the very end of the text.
-    blank = np.append(BLANK[np.minimum(codes, len(BLANK) - 1)], False)
-    while (move := blank[spans[:, 0]] & (spans[:, 0] < spans[:, 1])).any():
-        spans[move, 0] += 1
-    while (move := blank[spans[:, 1] - 1] & (spans[:, 0] < spans[:, 1])).any():
-        spans[move, 1] -= 1
-    return spans
+def runs(sizes: Iterable[int], most: int, size: int) -> Iterator[tuple[int, int]]:
+    """``(first, last + 1)`` of runs with at most ``most`` entries and ``size`` in all.
+
+    An entry that is larger than ``size`` is a run by itself. There is at least one run, which may
+    be empty.
+    """
+    first, index, total = 0, -1, 0
+    for index, own in enumerate(sizes):
+        total += own
+        if index > first and (index - first == most or total > size):
+            yield first, index
+            first, total = index, own
+    yield first, index + 1
+
+
+def _chunks(lists: Iterable[Texts]) -> Iterator[_Chunk]:
+    for texts, offsets in lists:
+        for first, last in runs(map(len, texts), CHUNK_TEXTS, CHUNK_CHARACTERS):
+            yield _Chunk(texts[first:last], offsets, last == len(texts))
+
+
+def _tokenised(
+    backend: Any, chunks: Iterable[_Chunk]
+) -> Generator[tuple[_Chunk, list[Any]], None, None]:
+    running: deque[tuple[_Chunk, Future[list[Any]]]] = deque()
+    with ThreadPoolExecutor(AHEAD) as pool:
+        try:
+            for chunk in chunks:
+                # Both are Rust code that lets other Python threads go on, and give the same ids.
+                call = backend.encode_batch if chunk.offsets else backend.encode_batch_fast
+                texts = list(chunk.texts)
+                running.append((chunk, pool.submit(call, texts, add_special_tokens=False)))
+                if len(running) > AHEAD:
+                    yield _first(running)
+            while running:
+                yield _first(running)
+        finally:
+            for _, future in running:
+                future.cancel()
+
+
+def _first(running: deque[tuple[_Chunk, Future[list[Any]]]]) -> tuple[_Chunk, list[Any]]:
+    chunk, future = running.popleft()
+    return chunk, future.result()
+
+
+def _arrays(chunk: _Chunk, encodings: list[Any]) -> Encoded:
+    lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    tokens = int(starts[-1])
+    ids = np.fromiter(chain.from_iterable(one.ids for one in encodings), np.int32, tokens)
+    if not chunk.offsets:
+        return Encoded(ids, starts, np.empty((0, 2), dtype=np.int32))
+    pairs = chain.from_iterable(one.offsets for one in encodings)
+    spans = np.fromiter(chain.from_iterable(pairs), np.int32, 2 * tokens).reshape(-1, 2)
+    return Encoded(ids, starts, _visible(spans, lengths, chunk.texts))
+
+
+def _joined(parts: list[Encoded]) -> Encoded:
+    lengths = np.concatenate([part.lengths for part in parts])
+    return Encoded(
+        ids=np.concatenate([part.ids for part in parts]),
+        starts=np.concatenate([[0], np.cumsum(lengths)]),
+        offsets=np.concatenate([part.offsets for part in parts]),
+    )
+
+
+def _visible(
+    spans: NDArray[np.int32], lengths: NDArray[np.int64], texts: Sequence[str]
+) -> NDArray[np.int32]:
+    """The ``spans`` of ``lengths[i]`` tokens of each text, by the rule of :func:`encode_each`."""
+    # All texts as one, with a visible character around each: borders stop at it.
+    codes = np.frombuffer(f".{'.'.join(texts)}.".encode("utf-32-le"), dtype=np.uint32)
+    blank = BLANK[np.minimum(codes, len(BLANK) - 1)]
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    text_first = np.cumsum(sizes + 1) - sizes
+    begin, end = np.repeat(text_first, lengths), np.repeat(text_first + sizes, lengths)
+    first, last = spans[:, 0] + begin, spans[:, 1] + begin
+    visible = np.flatnonzero(~blank)
+    move = np.flatnonzero(blank[first])
+    first[move] = visible[np.searchsorted(visible, first[move])]
+    move = np.flatnonzero(blank[last - 1])
+    last[move] = visible[np.searchsorted(visible, last[move]) - 1] + 1
+    # Of a token that shows nothing, the borders of the nearest ones that do. This also keeps spans
+    # from falling, whatever order a tokenizer gives them in: labels are found by halving.
+    empty = first >= last
+    first = np.minimum.accumulate(np.where(empty, len(codes), first)[::-1])[::-1]
+    last = np.maximum.accumulate(np.where(empty, 0, last))
+    inside = np.minimum(first, end) - begin, np.maximum(last, begin) - begin
+    return np.stack(inside, axis=1).astype(np.int32)

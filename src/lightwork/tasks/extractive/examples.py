@@ -9,6 +9,36 @@ from dataclasses import dataclass, field
 SHOWN = 5
 """How many ids a message or a list of affected ids shows; the total is always given as well."""
 
+NOTES = {
+    "examples": "questions",
+    "contexts": "different contexts",
+    "answers": "gold answers",
+    "impossible": "questions without an answer in their context",
+    "flag_conflicts": "questions whose is_impossible contradicts their answers (the answers count)",
+    "blank_contexts": "questions with a blank context (not trained on, answered with nothing)",
+    "blank_questions": "blank questions (not trained on, answered from the context alone)",
+    "questions_with_outer_blanks": "questions with blanks around them (left out when tokenising)",
+    "blank_answers": "blank gold answers (they do not count)",
+    "odd_starts": "answer_start values written as text or with a point (read as whole numbers)",
+    "misplaced_answers": "gold answers that are not at their answer_start (scored, not learned)",
+    "repaired_answers": "gold answers moved to the only place where their text stands",
+    "ambiguous_answers": (
+        "gold answers without an offset whose text stands more than once (scored, not learned)"
+    ),
+    "unlocated_answers": (
+        "gold answers without an offset whose text stands nowhere (scored, not learned)"
+    ),
+    "unplaced_questions": "questions of which no gold answer has a place (scored, not learned)",
+    "renamed_ids": "ids that an earlier question has too (numbered id-2, id-3 and so on)",
+    "unusable_examples": "questions without a window (blank, or no answer has a place)",
+    "cut_questions": "questions longer than data.max_question_length (cut)",
+    "off_border_answers": "answers that begin or end inside a token (learned with all of it)",
+    "cut_answers": "questions whose answer is whole in no window",
+    "no_answer_windows": "windows without the answer (learned as no answer)",
+    "windows_without_answer": "windows without the answer (left out)",
+}
+"""What a count of reading, or of cutting windows, counts: to be read after the number."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -46,8 +76,15 @@ class Examples:
 
     items: list[Example]
     summary: dict[str, int]
+    """Counts; ``NOTES`` says of what."""
     listed: dict[str, list[str]]
     """The first ids behind a count of the summary."""
+    shapes: tuple[str, ...] = ()
+    """What each file is, for people; nothing for a file that was not needed."""
+    classes: dict[str, int] = field(default_factory=dict)
+    """How many gold answers are in each of ``gold.CLASSES``; those with none are not there."""
+    misplaced: tuple[str, ...] = ()
+    """The first gold answers that are not where they should be, a line each."""
 
     @property
     def no_answer(self) -> bool:
@@ -78,6 +115,16 @@ class Tally:
 
 def shortlist(ids: list[str], total: int) -> str:
     """``a, b, c and 4 more``: at most a handful of ids and the number of the others."""
-    shown = ", ".join(ids[:SHOWN])
+    names = ", ".join(map(shown, ids[:SHOWN]))
     more = total - len(ids[:SHOWN])
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    return f"{names} and {more:,} more" if more > 0 else names
+
+
+def shown(text: str, most: int = 40) -> str:
+    """The beginning of ``text``, without line ends and signs that steer a terminal."""
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return cut if cut.isprintable() else "".join(map(_visible, cut))
+
+
+def _visible(sign: str) -> str:
+    return sign if sign.isprintable() else ascii(sign)[1:-1]

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lightwork.errors import DataError
-from lightwork.tasks.extractive.examples import SHOWN
+from lightwork.tasks.extractive.examples import SHOWN, Answer, Tally, shown
+from lightwork.tasks.extractive.formats.shapes import MISSING, Row
+
+OnMismatch = Literal["stop", "repair", "drop"]
+CLASSES = {
+    "ok": "stand at their answer_start",
+    "shifted_unique": "stand elsewhere, at one place only",
+    "shifted_ambiguous": "stand elsewhere, at several places",
+    "absent": "stand nowhere in the context",
+    "out_of_range": "have an answer_start outside the context",
+    "no_start": "have no answer_start, or one that is -1 or not a whole number",
+    "located": "come without offsets and stand at one place",
+    "ambiguous": "come without offsets and stand at several places",
+    "unlocated": "come without offsets and stand nowhere",
+}
+"""What is true of the gold answers of each class; the last three are those of raw CMRC 2018."""
 
 
 @dataclass(frozen=True)
 class Misplaced:
-    """A gold answer that is not at its ``answer_start``; ``kind`` is one of the classes below.
-
-    ``no_start``: missing, null, -1, or not a whole number. ``out_of_range``: no such position in
-    the context. ``absent``: the text is nowhere in the context. ``shifted_unique`` and
-    ``shifted_ambiguous``: it stands elsewhere, once or more often.
-    """
+    """A gold answer that is not where it should be; ``kind`` is one of ``CLASSES``."""
 
     id: str
     kind: str
@@ -31,31 +42,45 @@ class Misplaced:
     def hint(self) -> str:
         """The likely cause, when one explains the mismatch exactly."""
         start = whole_number(self.given)
-        if start is not None and start >= 0:
+        if start is not None and 0 <= start <= 4 * len(self.context):
             for unit, codec, width in (("UTF-8 byte", "utf-8", 1), ("UTF-16", "utf-16-le", 2)):
                 if self.context.encode(codec)[width * start :].startswith(self.text.encode(codec)):
                     return f"{start} is right as a {unit} offset"
-        if self.kind == "absent" and _folded(self.text) in _folded(self.context):
+        if self.kind not in ("absent", "unlocated"):
+            return ""
+        if _composed(self.text) in _composed(self.context):
             return "it is there in another Unicode form (composed, full-width)"
-        if self.kind == "absent" and self.text.lower() in self.context.lower():
+        if self.text.casefold() in self.context.casefold():
             return "it is there in another letter case"
         return ""
 
     def __str__(self) -> str:
         start = whole_number(self.given)
-        if start is None or start < 0:
-            found = f"answer_start is {self.given!r}"
+        text = repr(shown(self.text))
+        if self.kind == "unlocated":
+            found = f"the context does not hold {text}"
+        elif start is None or start < 0:
+            found = f"answer_start is {_as_written(self.given)}, for {text}"
         else:
-            found = f"at {start} stands {self.context[start : start + len(self.text)][:40]!r}"
-        place = ""
-        if self.context.count(self.text) == 1:
-            place = f"; the text is at {self.context.find(self.text)}"
+            there = shown(self.context[start : start + min(len(self.text), 100)])
+            found = f"at {_as_written(start)} stands {there!r}, not {text}"
+        only = only_place(self.text, self.context)
+        place = "" if only is None else f"; the text is at {only}"
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{self.id} ({self.kind}): {found}, not {self.text[:40]!r}{place}{hint}"
+        return f"{shown(self.id)} ({self.kind}): {found}{place}{hint}"
 
 
-def _folded(text: str) -> str:
+def _composed(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
+
+
+def _as_written(given: Any) -> str:
+    if given is MISSING:
+        return "missing"
+    try:
+        return shown(json.dumps(given, ensure_ascii=False))
+    except (TypeError, ValueError):
+        return f"of type {type(given).__name__}"
 
 
 def whole_number(value: Any) -> int | None:
@@ -66,13 +91,20 @@ def whole_number(value: Any) -> int | None:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
-        return int(value)
+    if isinstance(value, str) and len(value) < 20:
+        digits = value.strip().removeprefix("-")
+        return int(value) if digits.isdecimal() else None
     return None
 
 
+def only_place(text: str, context: str) -> int | None:
+    """Where ``text`` stands if that is one place; places that overlap are two, as "aa" in "aaa"."""
+    first = context.find(text)
+    return first if first >= 0 and context.find(text, first + 1) < 0 else None
+
+
 def classify(text: str, given: Any, context: str) -> str:
-    """The class of a gold answer; nothing when it stands at its place."""
+    """The class of a gold answer with an offset; nothing when it stands at its place."""
     start = whole_number(given)
     if start is None or start == -1:
         return "no_start"
@@ -80,41 +112,102 @@ def classify(text: str, given: Any, context: str) -> str:
         return ""
     if start < 0 or start >= len(context):
         return "out_of_range"
-    first = context.find(text)
-    if first < 0:
+    if text not in context:
         return "absent"
-    return "shifted_unique" if context.find(text, first + 1) < 0 else "shifted_ambiguous"
+    return "shifted_ambiguous" if only_place(text, context) is None else "shifted_unique"
 
 
 @dataclass
 class GoldCheck:
-    """Collects the misplaced answers of one file and stops with all of them at its end."""
+    """Gives the answers of one file their places, and keeps what is to be told about them."""
 
     file: Path
-    answers: int = 0
+    on_mismatch: OnMismatch
+    tally: Tally
+    classes: Counter[str] = field(default_factory=Counter)
     misplaced: list[Misplaced] = field(default_factory=list)
+    """The first few."""
+    unreadable: list[str] = field(default_factory=list)
+    """The first few answers of a shape that cannot be read."""
+    unreadable_total: int = 0
 
-    def holds(self, example_id: str, text: str, given: Any, context: str) -> bool:
-        """Whether the answer stands at its place; otherwise it is remembered."""
-        self.answers += 1
-        kind = classify(text, given, context)
-        if kind:
-            self.misplaced.append(Misplaced(example_id, kind, text, given, context))
-        return not kind
+    def golds(self, row: Row) -> list[tuple[str, Any]]:
+        """The texts and starts of ``row``; none, for now, where they cannot be read."""
+        try:
+            return row.answers()
+        except DataError as error:
+            self.unreadable_total += 1
+            if len(self.unreadable) < SHOWN:
+                self.unreadable.append(str(error))
+            return []
+
+    def answer(self, row: Row, text: str, given: Any) -> Answer:
+        """The gold answer, with the place that the file or the rule of ``on_mismatch`` gives it."""
+        if not row.has_starts:
+            return self._without_offset(row, text)
+        kind = classify(text, given, row.context)
+        self.classes[kind or "ok"] += 1
+        if not kind:
+            if not isinstance(given, int):
+                self.tally.note("odd_starts", row.id)
+            return Answer(text, whole_number(given))
+        self._keep(Misplaced(row.id, kind, text, given, row.context))
+        start = only_place(text, row.context) if self.on_mismatch == "repair" else None
+        if start is not None:
+            self.tally.note("repaired_answers", row.id)
+            return Answer(text, start)
+        self.tally.note("misplaced_answers", row.id)
+        return Answer(text, None)
+
+    def _without_offset(self, row: Row, text: str) -> Answer:
+        start = only_place(text, row.context)
+        if start is not None:
+            self.classes["located"] += 1
+            return Answer(text, start)
+        kind = "ambiguous" if text in row.context else "unlocated"
+        self.classes[kind] += 1
+        self.tally.note(f"{kind}_answers", row.id)
+        if kind == "unlocated":
+            self._keep(Misplaced(row.id, kind, text, MISSING, row.context))
+        return Answer(text, None)
+
+    def _keep(self, misplaced: Misplaced) -> None:
+        if len(self.misplaced) < SHOWN:
+            self.misplaced.append(misplaced)
 
     def finish(self) -> None:
-        """Raise a ``DataError`` when any answer was misplaced."""
-        if not self.misplaced:
-            return
-        kinds = Counter(item.kind for item in self.misplaced)
-        counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(kinds.items()))
-        lines = [f"  {item}" for item in self.misplaced[:SHOWN]]
-        more = len(self.misplaced) - SHOWN
-        if more > 0:
-            lines.append(f"  and {more:,} more")
-        raise DataError(
-            f"{self.file}: {len(self.misplaced):,} of {self.answers:,} gold answers are not found "
-            f"at their answer_start ({counts}):\n"
-            + "\n".join(lines)
-            + "\nanswer_start counts Unicode code points from 0; correct these answers in the file"
+        """Raise a ``DataError`` with all that stops the run, the first few of each kind named."""
+        told = []
+        if self.unreadable_total == 1:
+            told += self.unreadable
+        elif self.unreadable:
+            total = self.unreadable_total
+            lines = [line.removeprefix(f"{self.file}: ") for line in self.unreadable]
+            head = f"{self.file}: {total:,} questions have no answers that can be read:"
+            told.append(_listing(head, lines, total))
+        wrong = Counter({kind: self.classes[kind] for kind in _MISPLACED if self.classes[kind]})
+        if self.on_mismatch == "stop" and wrong:
+            told.append(self._mismatch(wrong))
+        if told:
+            raise DataError("\n".join(told))
+
+    def _mismatch(self, wrong: Counter[str]) -> str:
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in sorted(wrong.items()))
+        head = (
+            f"{self.file}: {wrong.total():,} of {self.classes.total():,} gold answers are not "
+            f"found at their answer_start ({counts}):"
         )
+        listing = _listing(head, list(map(str, self.misplaced)), wrong.total())
+        return (
+            f"{listing}\nanswer_start counts Unicode code points from 0. Correct these answers in "
+            "the file, or set data.on_mismatch=repair, which moves an answer to the only place "
+            "where its text stands, or data.on_mismatch=drop, which trains without them"
+        )
+
+
+_MISPLACED = ("shifted_unique", "shifted_ambiguous", "absent", "out_of_range", "no_start")
+
+
+def _listing(head: str, lines: list[str], total: int) -> str:
+    more = [f"  and {total - len(lines):,} more"] if total > len(lines) else []
+    return "\n".join([head, *(f"  {line}" for line in lines), *more])

@@ -1,8 +1,8 @@
-"""Which languages a set of questions is in, as far as scripts and a few English words tell.
+"""Which language a text is in, as far as scripts and a few common words tell.
 
-A guess for choosing a pretrained model, not a classification: Latin script is called English when
-enough of its words are common English ones, and Chinese characters are called Chinese unless kana
-stand among them.
+A guess for choosing a pretrained model (``language_mix``) and a way of scoring (``language_code``),
+not a classification: Latin script is called English when enough of its words are common English
+ones, and Chinese characters are called Chinese unless kana stand among them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,17 @@ from lightwork.tasks.extractive.examples import Example
 
 ENGLISH, CHINESE, JAPANESE, KOREAN = "English", "Chinese", "Japanese", "Korean"
 OTHER_LATIN, OTHER = "another language in Latin script", "another script"
+
+AUTO = "auto"
+LANGUAGE_NAMES = {
+    "en": ENGLISH, "zh": CHINESE, "zh-hant": "Traditional Chinese", "ar": "Arabic",
+    "de": "German", "el": "Greek", "es": "Spanish", "fr": "French", "hi": "Hindi",
+    "it": "Italian", "ja": JAPANESE, "ko": KOREAN, "pt": "Portuguese", "ro": "Romanian",
+    "ru": "Russian", "th": "Thai", "tr": "Turkish", "vi": "Vietnamese",
+    "other": "another language",
+}  # fmt: skip
+LANGUAGES = (AUTO, *LANGUAGE_NAMES)
+"""The codes of languages that answers can be scored in; ``auto`` finds them out."""
 
 _SHOWN_CHARACTERS = 3000
 """Of every text only its beginning is looked at."""
@@ -48,6 +59,37 @@ _COMMON = frozenset(
 )
 """Words of English that are no common words of its neighbours."""
 
+_WORDS_OF = {
+    "en": _COMMON | frozenset("as been has his".split()),
+    "de": frozenset("der die das und ist nicht ein eine von mit auf für im wird wurde".split()),
+    "es": frozenset("y en del una por con fue su es como más se lo que".split()),
+    "fr": frozenset("le les et des est une du dans par pour il au qui sur".split()),
+    "it": frozenset("il di che è della nel con gli del per sono una dei alla".split()),
+    "nl": frozenset("het een van en is dat op te zijn met voor niet er meer".split()),
+    "pt": frozenset("o os as e em do da dos das uma não com foi ao".split()),
+    "vi": frozenset("và của là các được trong có cho một người với những không năm".split()),
+}
+_COMMON_OF_WORDS = 0.05
+"""This share of a text, and two different words, tell its language."""
+_FEW_WORDS = 20
+"""So many words may lack common ones, whatever their language."""
+
+_LANGUAGE_OF_SCRIPT = {
+    "Kana": "ja", "Hangul": "ko", "Devanagari": "hi", "Thai": "th", "Greek": "el",
+}  # fmt: skip
+
+_NOT_ARABIC = frozenset("پچژگکیےڈٹڑںھہۂ")
+"""Letters of Persian, Urdu and their neighbours that Arabic does not have."""
+_OTHERS_OF_ARABIC = 0.02
+
+_SIMPLIFIED = frozenset(
+    "国学会时来对说们为这个发经动应开进种现实业长东车书电马鱼鸟门问间关过还边远运连选达迁"
+)
+_TRADITIONAL = frozenset(
+    "國學會時來對說們為這個發經動應開進種現實業長東車書電馬魚鳥門問間關過還邊遠運連選達遷"
+)
+"""Frequent characters that are written only the one way, and the same ones written the other."""
+
 
 def language_mix(examples: Iterable[Example]) -> dict[str, float]:
     """Shares of languages, largest first; half of an example is its context, half its question.
@@ -67,8 +109,52 @@ def language_mix(examples: Iterable[Example]) -> dict[str, float]:
     return {name: count / counts.total() for name, count in counts.most_common()}
 
 
+def language_code(text: str) -> str:
+    """The code of the main language of a text, one of ``LANGUAGES``; nothing without letters.
+
+    A language that is not told apart from others is ``other``.
+    """
+    shown = text[:_SHOWN_CHARACTERS]
+    script = _main_script(shown)
+    if script == "Latin":
+        return _latin(shown)
+    if script == "Han":
+        characters = Counter(shown)
+        simplified = sum(characters[character] for character in _SIMPLIFIED)
+        traditional = sum(characters[character] for character in _TRADITIONAL)
+        return "zh-hant" if traditional > simplified else "zh"
+    if script == "Arabic":
+        others = sum(character in _NOT_ARABIC for character in shown)
+        return "other" if others > _OTHERS_OF_ARABIC * len(shown) else "ar"
+    return _LANGUAGE_OF_SCRIPT.get(script, "other") if script else ""
+
+
+def _latin(text: str) -> str:
+    """The language of a text in Latin script."""
+    counts = Counter(_WORD.findall(text.lower()))
+    words = counts.total()
+    found = {
+        code: [counts[word] for word in known & counts.keys()] for code, known in _WORDS_OF.items()
+    }
+    code = max(found, key=lambda name: sum(found[name]))
+    if len(found[code]) > 1 and sum(found[code]) >= _COMMON_OF_WORDS * words:
+        return code if code in LANGUAGE_NAMES else "other"
+    return "en" if words < _FEW_WORDS and text.isascii() else "other"
+
+
 def _language(text: str, words_of: str) -> str:
     """The main language of ``text``; ``words_of`` is where English words are looked for."""
+    script = _main_script(text)
+    if not script:
+        return ""
+    if script == "Latin":
+        return ENGLISH if _is_english(words_of) else OTHER_LATIN
+    names = {"Han": CHINESE, "Kana": JAPANESE, "Hangul": KOREAN, OTHER: OTHER}
+    return names.get(script, f"{script} script")
+
+
+def _main_script(text: str) -> str:
+    """The script that says most of ``text``; nothing without letters."""
     scripts = _scripts(text)
     if not scripts:
         return ""
@@ -76,11 +162,7 @@ def _language(text: str, words_of: str) -> str:
     if han + kana:
         japanese = kana >= _KANA_OF_JAPANESE * (han + kana)
         scripts["Kana" if japanese else "Han"] = han + kana
-    script = max(scripts, key=lambda name: (scripts[name], name))
-    if script == "Latin":
-        return ENGLISH if _is_english(words_of) else OTHER_LATIN
-    names = {"Han": CHINESE, "Kana": JAPANESE, "Hangul": KOREAN, OTHER: OTHER}
-    return names.get(script, f"{script} script")
+    return max(scripts, key=lambda name: (scripts[name], name))
 
 
 def _scripts(text: str) -> Counter[str]:

@@ -18,6 +18,7 @@ from lightwork.tasks.extractive.pretrained import (
     resolve_source,
 )
 from lightwork.tasks.extractive.tokenizer import load_tokenizer, train_tokenizer
+from lightwork.tasks.extractive.wrapped import without_wrapper
 
 __all__ = [
     "ScratchShape",
@@ -113,13 +114,14 @@ def _set_dropout(config: Any, dropout: float) -> None:
 
 
 def _pretrained(source: str, place: str, config: Any) -> Any:
-    model, info = AutoModelForQuestionAnswering.from_pretrained(
-        place,
-        config=config,
-        use_safetensors=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-    )
+    with without_wrapper(place) as folder:
+        model, info = AutoModelForQuestionAnswering.from_pretrained(
+            folder,
+            config=config,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
     missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     encoder = model.base_model
     prefix = f"{model.base_model_prefix}."

@@ -14,6 +14,10 @@ from torch import Tensor
 from torch.nn.functional import max_pool1d, pad
 
 LOWEST = float("-inf")
+WIDER = 8
+"""So many times the answers that are wanted are looked at in each window: most of the best spans
+share a token with a still better one, and of those only the best is an answer.
+"""
 
 
 def best_spans(
@@ -39,6 +43,35 @@ def best_spans(
     return chosen_first, chosen_first + best.indices % max_answer_tokens, best.values
 
 
+def apart(first: Tensor, last: Tensor, score: Tensor, n_best: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the spans of each row, best first, those that share no token with a better one that is
+    kept: at most ``n_best``, in the form that :func:`best_spans` gives.
+    """
+    first, last, score = _in_order(first, last, score)
+    left = score > LOWEST
+    # Unequal numbers, so that the maximum is always the first place that is left.
+    rank = torch.arange(score.shape[1], 0, -1)
+    kept = []
+    for _ in range(min(n_best, score.shape[1])):
+        place = (left * rank).argmax(dim=1, keepdim=True)
+        one, other = first.gather(1, place), last.gather(1, place)
+        found = left.gather(1, place)
+        kept.append((one, other, score.gather(1, place).masked_fill(~found, LOWEST)))
+        left &= (last < one) | (first > other)
+        if not left.any():
+            break
+    firsts, lasts, scores = (torch.cat(parts, dim=1) for parts in zip(*kept, strict=True))
+    return firsts, lasts, scores
+
+
+def _in_order(first: Tensor, last: Tensor, score: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The best first and, of equal ones, the one that stands first: ``topk`` promises no order."""
+    by_place = (first * (int(last.max()) + 1) + last).argsort(dim=1)
+    by_score = score.gather(1, by_place).argsort(dim=1, descending=True, stable=True)
+    order = by_place.gather(1, by_score)
+    return first.gather(1, order), last.gather(1, order), score.gather(1, order)
+
+
 def _usable(logits: Tensor, context: Tensor) -> Tensor:
     """Logits of a diverged model may be NaN or infinite: no answer is there."""
     return logits.masked_fill(~(context & logits.isfinite()), LOWEST)
@@ -53,7 +86,8 @@ def candidate_rows(
     max_answer_tokens: int,
     no_answer: bool,
 ) -> list[list[Any]]:
-    """``[example, window, first, last, start_logit, end_logit]`` for the best spans, on the CPU.
+    """``[example, window, first, last, start_logit, end_logit]`` for the ``n_best`` best spans of
+    each window that share no token, on the CPU.
 
     ``first`` and ``last`` count the tokens of the window's context from 0; with ``no_answer`` each
     window adds a row with -1, -1 and the logits of its classification token. Of ``batch`` are
@@ -64,7 +98,8 @@ def candidate_rows(
     example, window, context_first, context_last, cls = (batch[name].cpu() for name in names)
     position = torch.arange(starts.shape[1])
     context = (position >= context_first[:, None]) & (position < context_last[:, None])
-    first, last, score = best_spans(starts, ends, context, n_best, max_answer_tokens)
+    spans = best_spans(starts, ends, context, WIDER * n_best, max_answer_tokens)
+    first, last, score = apart(*spans, n_best)
     row, place = (score > LOWEST).nonzero(as_tuple=True)
     first, last = first[row, place], last[row, place]
     found = [

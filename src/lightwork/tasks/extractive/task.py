@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from lightwork.tasks.extractive.loss import span_loss
-from lightwork.tasks.extractive.merge import Answer, merge_candidates
-from lightwork.tasks.extractive.scoring.english import squad_scores
+from lightwork.tasks.extractive.merge import Answer, merge_candidates, no_answer_score
+from lightwork.tasks.extractive.scoring.score import Gold, NoAnswer, definition, score_answers
 from lightwork.tasks.extractive.spans import candidate_rows
 
 if TYPE_CHECKING:
@@ -19,6 +21,22 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from lightwork.tasks.contract import Batch, Candidate, Rows
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How answers are chosen and scored."""
+
+    n_best: int
+    """Answers that are kept for every question."""
+    max_answer_tokens: int
+    no_answer: bool
+    """Whether "no answer" is one, since the model learned it."""
+    no_answer_threshold: float = 0.0
+    """By how much "no answer" must exceed the best text for it to come first, in logits."""
+    language: str = "auto"
+    """Whose definition scores them; see ``scoring``."""
+
 
 OFFICIAL_KEYS = ("text", "probability", "start_logit", "end_logit")
 """What an entry of an official n-best file holds."""
@@ -31,37 +49,23 @@ class ExtractiveTask:
     """
 
     name = "extractive"
-    metric = "f1"
 
     def __init__(
-        self,
-        *,
-        pad_id: int,
-        pad_left: bool,
-        uses_type_ids: bool,
-        n_best: int,
-        max_answer_tokens: int,
-        no_answer: bool,
+        self, *, pad_id: int, pad_left: bool, uses_type_ids: bool, answering: Answering
     ) -> None:
         self.pad_id = pad_id
         self.pad_left = pad_left
         self.uses_type_ids = uses_type_ids
-        self.n_best = n_best
-        self.max_answer_tokens = max_answer_tokens
-        self.no_answer = no_answer
+        self.answering = answering
 
     @classmethod
-    def with_tokenizer(
-        cls, tokenizer: Any, *, n_best: int, max_answer_tokens: int, no_answer: bool
-    ) -> ExtractiveTask:
+    def with_tokenizer(cls, tokenizer: Any, answering: Answering) -> ExtractiveTask:
         """The task for windows that were made with this tokenizer."""
         return cls(
             pad_id=tokenizer.pad_token_id,
             pad_left=tokenizer.padding_side == "left",
             uses_type_ids="token_type_ids" in tokenizer.model_input_names,
-            n_best=n_best,
-            max_answer_tokens=max_answer_tokens,
-            no_answer=no_answer,
+            answering=answering,
         )
 
     def collate(self, rows: Rows, windows: NDArray[np.integer[Any]], padded_tokens: int) -> Batch:
@@ -119,24 +123,48 @@ class ExtractiveTask:
                 outputs.start_logits,
                 outputs.end_logits,
                 batch,
-                n_best=self.n_best,
-                max_answer_tokens=self.max_answer_tokens,
-                no_answer=self.no_answer,
+                n_best=self.answering.n_best,
+                max_answer_tokens=self.answering.max_answer_tokens,
+                no_answer=self.answering.no_answer,
             )
 
     def merge(self, candidates: Iterable[Candidate], rows: Rows) -> dict[str, list[Answer]]:
         """See ``merge.merge_candidates``; every example of the store has an entry."""
-        return merge_candidates(candidates, rows, self.n_best)
+        return merge_candidates(
+            candidates, rows, self.answering.n_best, self.answering.no_answer_threshold
+        )
 
     def score(
         self, predictions: dict[str, list[dict[str, Any]]], rows: Rows
     ) -> dict[str, float | int]:
-        """``exact_match`` and ``f1`` in percent, ``total``, ``missing`` and ``unknown``."""
-        golds = {
-            rows.text("example_id", index): json.loads(rows.text("example_answers", index))
-            for index in range(len(rows.column("example_context")))
-        }
-        return squad_scores(_best_texts(predictions), golds)
+        """The scores in percent and counts of ``scoring.score_answers``.
+
+        Thresholds are differences of logits, as :attr:`Answering.no_answer_threshold`.
+        """
+        golds, no_answer = _golds(rows), None
+        # Without a question that has no answer, a threshold could not be tuned.
+        if self.answering.no_answer and not all(gold.answers for gold in golds.values()):
+            no_answer = {
+                example_id: NoAnswer(*no_answer_score(answers))
+                for example_id, answers in predictions.items()
+            }
+        return score_answers(
+            _best_texts(predictions),
+            golds,
+            language=self.answering.language,
+            no_answer=no_answer,
+        )
+
+    def remark(self, scores: dict[str, float | int]) -> str:
+        """Said where the model is no better than one that never answers."""
+        never = 100.0 * scores.get("NoAns_total", 0) / max(scores["total"], 1)
+        if never and max(scores["f1"], scores.get("best_f1", 0.0)) <= never + 1e-9:
+            return f"no better than a model that never answers, which scores {never:.2f}"
+        return ""
+
+    def scored_as(self, rows: Rows) -> str:
+        """By which definition :meth:`score` judges the answers to these questions, in words."""
+        return str(definition(_golds(rows), self.answering.language))
 
     def example_ids(self, rows: Rows, windows: Sequence[int]) -> list[str]:
         """The ids of the examples of these windows, each once, in order."""
@@ -144,12 +172,40 @@ class ExtractiveTask:
         return [rows.text("example_id", number) for number in numbers]
 
     def files(self, predictions: dict[str, list[Answer]]) -> dict[str, dict[str, Any]]:
-        """File name -> content: predictions and n-best lists in the official shape."""
+        """File name -> content: predictions, n-best lists and, where "no answer" is one, how
+        probable it is beside the best text alone; all in the official shapes.
+        """
         nbest = {
             example_id: [{key: answer[key] for key in OFFICIAL_KEYS} for answer in answers]
             for example_id, answers in predictions.items()
         }
-        return {"predictions.json": _best_texts(predictions), "nbest.json": nbest}
+        found: dict[str, dict[str, Any]] = {
+            "predictions.json": _best_texts(predictions),
+            "nbest.json": nbest,
+        }
+        if self.answering.no_answer:
+            found["na_prob.json"] = {
+                example_id: _probability(no_answer_score(answers)[0])
+                for example_id, answers in predictions.items()
+            }
+        return found
+
+
+def _golds(rows: Rows) -> dict[str, Gold]:
+    """Example id -> its gold answers and context; every context is decoded once."""
+    numbers = rows.column("example_context").tolist()
+    contexts = {number: rows.text("context", number) for number in dict.fromkeys(numbers)}
+    return {
+        rows.text("example_id", index): Gold(
+            tuple(json.loads(rows.text("example_answers", index))), contexts[number]
+        )
+        for index, number in enumerate(numbers)
+    }
+
+
+def _probability(score: float) -> float:
+    """Of "no answer" where the best text is the only other choice, in logits."""
+    return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
 
 
 def _parameters(module: nn.Module) -> int:

@@ -11,32 +11,65 @@ The training rule, in one place:
 * The first gold answer with a place is learned. Its label covers every token that shares a
   character with it.
 * When no usable question of the files is impossible, windows without the whole answer are left out
-  (``left_out_windows``). When some are, such windows stay and are labelled "no answer": with the
-  place of the classification token.
+  (``windows_without_answer``). When some are, such windows stay and are labelled "no answer": with
+  the place of the classification token.
 * An answer that is whole in no window is counted with its id (``cut_answers``): it is too long,
   or the tokenizer drops its characters.
 * Unusable examples (blank context, question or answer) give no window.
 
 Evaluation keeps every window of every example whose context is not blank.
+
+The examples are worked on in pieces, so that the memory this takes does not grow with their
+number, but for a few bytes each. A context that two neighbouring pieces share is tokenised for
+both and kept once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lightwork.errors import DataError, SettingsError
-from lightwork.tasks.extractive.columns import Column, example_columns, gather
-from lightwork.tasks.extractive.encoding import Encoded, Template, encode, template_of
+from lightwork.tasks.extractive.columns import Column, example_columns, joined, window_columns
+from lightwork.tasks.extractive.cutting import Cut, cut_contexts, with_labels
+from lightwork.tasks.extractive.encoding import (
+    Encoded,
+    Template,
+    Texts,
+    encode_each,
+    runs,
+    template_of,
+)
 from lightwork.tasks.extractive.examples import Example, Examples, Tally
+from lightwork.tasks.extractive.labels import answer_tokens
 
 Progress = Callable[[int, int], None]
 
 Ints = NDArray[np.int64]
+
+PIECE_EXAMPLES = 8192
+"""At most so many examples are worked on at a time."""
+
+PIECE_CHARACTERS = 1 << 22
+"""And at most so many characters of their contexts, unless one example has more.
+
+A context counts once for each of its questions, as it does in the windows.
+"""
+
+NOTED = (
+    "unusable_examples",
+    "cut_questions",
+    "off_border_answers",
+    "cut_answers",
+    "no_answer_windows",
+    "windows_without_answer",
+)
+"""What is counted beside examples and windows, in the order it is told."""
 
 
 @dataclass(frozen=True)
@@ -52,31 +85,45 @@ class WindowOptions:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """The columns of a store, and what happened while cutting."""
+class Facts:
+    """What happened while cutting."""
 
-    columns: dict[str, Column]
-    """A plain column, or ``(values, row_starts)`` of a ragged one; ``row_starts`` has one more."""
     summary: dict[str, int]
     listed: dict[str, list[str]]
     """The first ids behind a count of the summary."""
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """One row per window; positions ``first`` count the context's tokens."""
+class Windows(Facts):
+    """The columns of a store, and what happened while cutting."""
 
-    example: Ints
+    columns: dict[str, Column]
+    """A plain column, or ``(values, row_starts)`` of a ragged one; ``row_starts`` has one more."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Neighbouring examples and their distinct contexts."""
+
+    first: int
+    """The number of the first of its examples among all."""
+    items: Sequence[Example]
+    texts: Sequence[str]
+    """The contexts; those that no earlier piece had are the last ``new`` ones."""
+    new: int
     context: Ints
-    first: Ints
-    length: Ints
-    question_length: Ints
-    label_first: Ints
-    label_last: Ints
-    """The answer's first and last context token; -1 where this window is labelled no answer."""
+    """The place of each example's context in ``texts``."""
+    numbers: Ints
+    """The number of each context among all contexts."""
 
-    def only(self, keep: NDArray[np.bool_]) -> _Cut:
-        return _Cut(*(getattr(self, name)[keep] for name in self.__dataclass_fields__))
+
+@dataclass(frozen=True)
+class _Rules:
+    options: WindowOptions
+    template: Template
+    training: bool
+    no_answer: bool
+    type_ids: bool
 
 
 def check_options(tokenizer: Any, options: WindowOptions) -> Template:
@@ -101,53 +148,118 @@ def build_windows(
     training: bool,
     progress: Progress | None = None,
 ) -> Windows:
-    """Tokenise and cut all ``examples``; ``progress(done, total)`` counts contexts and questions.
-
-    Raises ``SettingsError`` when the sizes leave no room, and ``DataError`` when training data
-    gives no window at all.
-    """
-    template = check_options(tokenizer, options)
-    items, tally = examples.items, Tally()
-    numbers: dict[str, int] = {}
-    example_context = np.array(
-        [numbers.setdefault(item.context, len(numbers)) for item in items], dtype=np.int64
+    """The windows of ``examples`` in memory, as :func:`write_windows` makes them."""
+    pieces: list[dict[str, Column]] = []
+    facts = write_windows(
+        examples, tokenizer, options, pieces.append, training=training, progress=progress
     )
-    contexts, questions = _encoded(tokenizer, list(numbers), items, progress)
-    used = _used(items, training, tally)
-    for index in used[questions.lengths[used] > options.max_question_length]:
-        tally.note("cut_questions", items[index].id)
-    question_length = np.minimum(questions.lengths, options.max_question_length)
-    room = options.max_length - template.special_tokens - question_length[used]
-    cut = _cut(used, example_context[used], contexts.lengths, room, options.stride)
-    labels = _labels(items, example_context, contexts, used if training else used[:0], tally)
-    cut = _labelled(cut, question_length, labels)
-    if training:
-        cut = _trained(cut, examples, used, tally)
-    columns = _window_columns(cut, contexts, questions, template)
-    if "token_type_ids" not in tokenizer.model_input_names:
-        del columns["type_ids"]
-    columns.update(example_columns(items, list(numbers), example_context))
-    summary = {"examples": len(items), "windows": len(cut.example), **tally.counts}
-    return Windows(columns, summary, tally.listed)
+    return Windows(facts.summary, facts.listed, joined(pieces))
 
 
-def _encoded(
-    tokenizer: Any, contexts: list[str], items: list[Example], progress: Progress | None
-) -> tuple[Encoded, Encoded]:
-    """Contexts, then questions without the blanks around them."""
-    total = len(contexts) + len(items)
+def write_windows(
+    examples: Examples,
+    tokenizer: Any,
+    options: WindowOptions,
+    append: Callable[[dict[str, Column]], None],
+    *,
+    training: bool,
+    progress: Progress | None = None,
+) -> Facts:
+    """Tokenise and cut ``examples``; ``append`` gets the columns piece by piece, in order.
+
+    ``progress(done, total)`` counts contexts and questions. Raises ``SettingsError`` when the
+    sizes leave no room, and ``DataError`` when training data gives no window at all.
+    """
+    rules = _Rules(
+        options,
+        check_options(tokenizer, options),
+        training,
+        examples.no_answer,
+        "token_type_ids" in tokenizer.model_input_names,
+    )
+    pieces = list(_pieces(examples.items))
+    total = len(examples) + sum(len(piece.texts) for piece in pieces)
+    tally, windows = Tally(), 0
 
     def tell(done: int) -> None:
         if progress is not None:
             progress(done, total)
 
-    encoded = encode(tokenizer, contexts, tell)
-    questions = [item.question.strip() for item in items]
-    return encoded, encode(tokenizer, questions, lambda done: tell(len(contexts) + done))
+    with closing(encode_each(tokenizer, _texts(pieces), tell)) as encoded:
+        for piece in pieces:
+            columns = _columns(piece, next(encoded), next(encoded), rules, tally)
+            windows += len(columns["tokens"])
+            append(columns)
+    counts = {kind: tally.counts[kind] for kind in NOTED if kind in tally.counts}
+    listed = {kind: tally.listed[kind] for kind in NOTED if kind in tally.listed}
+    if training and not windows:
+        raise DataError(
+            f"none of the {len(examples):,} examples gives a window to train on: "
+            f"{counts}; is data.max_length too short for the answers?"
+        )
+    return Facts({"examples": len(examples), "windows": windows, **counts}, listed)
 
 
-def _used(items: list[Example], training: bool, tally: Tally) -> Ints:
-    """Numbers of the examples that give windows."""
+def _pieces(items: Sequence[Example]) -> Iterator[_Piece]:
+    """At least one piece, which may be empty."""
+    numbers: dict[str, int] = {}
+    context = np.array(
+        [numbers.setdefault(item.context, len(numbers)) for item in items], dtype=np.int64
+    )
+    texts, known = list(numbers), 0
+    sizes = (len(item.context) for item in items)
+    for first, last in runs(sizes, PIECE_EXAMPLES, PIECE_CHARACTERS):
+        # Numbers are given in order, so the contexts that are new come last.
+        own, place = np.unique(context[first:last], return_inverse=True)
+        new = int((own >= known).sum())
+        known += new
+        yield _Piece(
+            first=first,
+            items=items[first:last],
+            texts=[texts[number] for number in own.tolist()],
+            new=new,
+            context=place,
+            numbers=own,
+        )
+
+
+def _texts(pieces: Sequence[_Piece]) -> Iterator[Texts]:
+    """Of each piece its contexts, then its questions without the blanks around them."""
+    for piece in pieces:
+        yield Texts(piece.texts)
+        yield Texts([item.question.strip() for item in piece.items], offsets=False)
+
+
+def _columns(
+    piece: _Piece, contexts: Encoded, questions: Encoded, rules: _Rules, tally: Tally
+) -> dict[str, Column]:
+    """All columns of a piece; examples and contexts are numbered among all."""
+    options, items = rules.options, piece.items
+    used = _used(items, rules.training, tally)
+    for index in used[questions.lengths[used] > options.max_question_length].tolist():
+        tally.note("cut_questions", items[index].id)
+    cut = cut_contexts(
+        used,
+        piece.context,
+        contexts.lengths,
+        np.minimum(questions.lengths, options.max_question_length),
+        space=options.max_length - rules.template.special_tokens,
+        stride=options.stride,
+    )
+    if rules.training:
+        answers = answer_tokens(items, used, piece.context, contexts, tally)
+        cut = _trained(with_labels(cut, answers), items, used, rules.no_answer, tally)
+    columns = window_columns(cut, contexts, questions, rules.template)
+    columns["example"] = (cut.example + piece.first).astype(np.int32)
+    if not rules.type_ids:
+        del columns["type_ids"]
+    new = piece.texts[len(piece.texts) - piece.new :]
+    columns.update(example_columns(items, new, piece.numbers[piece.context]))
+    return columns
+
+
+def _used(items: Sequence[Example], training: bool, tally: Tally) -> Ints:
+    """Which examples give windows."""
     used = []
     for index, item in enumerate(items):
         if item.unusable and (training or item.unusable == "blank_contexts"):
@@ -157,133 +269,13 @@ def _used(items: list[Example], training: bool, tally: Tally) -> Ints:
     return np.array(used, dtype=np.int64)
 
 
-def _labels(
-    items: list[Example], example_context: Ints, contexts: Encoded, used: Ints, tally: Tally
-) -> Ints:
-    """``[examples, 2]``: first and last context token of the first gold answer, or -1, -1."""
-    labels = np.full((len(items), 2), -1, dtype=np.int64)
-    for index in used:
-        item = items[index]
-        answer = item.learned
-        if answer is None or answer.start is None:
-            continue
-        number = example_context[index]
-        spans = contexts.offsets[contexts.starts[number] : contexts.starts[number + 1]]
-        end = answer.start + len(answer.text)
-        shared = (spans[:, 0] < end) & (spans[:, 1] > answer.start)
-        tokens = np.flatnonzero(shared & (spans[:, 0] < spans[:, 1]))
-        if not len(tokens):
-            continue
-        labels[index] = tokens[0], tokens[-1]
-        if item.context[spans[tokens[0], 0] : spans[tokens[-1], 1]] != answer.text:
-            tally.note("off_border_answers", item.id)
-    return labels
-
-
-def _cut(used: Ints, context: Ints, context_tokens: Ints, room: Ints, stride: int) -> _Cut:
-    """The windows of the ``used`` examples, not yet labelled."""
-    tokens = context_tokens[context]
-    step = room - stride
-    count = 1 + -(-np.maximum(tokens - room, 0) // step)
-    number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    first = number * np.repeat(step, count)
-    length = np.minimum(np.repeat(tokens, count) - first, np.repeat(room, count))
-    unknown = np.full(len(first), -1, dtype=np.int64)
-    return _Cut(
-        example=np.repeat(used, count),
-        context=np.repeat(context, count),
-        first=first,
-        length=length,
-        question_length=unknown,
-        label_first=unknown,
-        label_last=unknown,
-    )
-
-
-def _labelled(cut: _Cut, question_length: Ints, labels: Ints) -> _Cut:
-    """``cut`` with the length of its questions, and labels where the whole answer is inside."""
-    first, last = labels[cut.example].T
-    inside = (first >= cut.first) & (last < cut.first + cut.length)
-    return replace(
-        cut,
-        question_length=question_length[cut.example],
-        label_first=np.where(inside, first, -1),
-        label_last=np.where(inside, last, -1),
-    )
-
-
-def _trained(cut: _Cut, examples: Examples, used: Ints, tally: Tally) -> _Cut:
+def _trained(cut: Cut, items: Sequence[Example], used: Ints, no_answer: bool, tally: Tally) -> Cut:
     """The windows that training keeps, by the rule on top of this module."""
-    items = examples.items
     answered = np.zeros(len(items), dtype=bool)
-    answered[cut.example[cut.label_first >= 0]] = True
-    for index in used:
-        if not answered[index] and not items[index].impossible:
+    answered[cut.example[cut.labelled]] = True
+    for index in used[~answered[used]].tolist():
+        if not items[index].impossible:
             tally.note("cut_answers", items[index].id)
-    if examples.no_answer:
-        tally.counts["no_answer_windows"] = int((cut.label_first < 0).sum())
-    else:
-        tally.counts["left_out_windows"] = int((cut.label_first < 0).sum())
-        cut = cut.only(cut.label_first >= 0)
-    if not len(cut.example):
-        raise DataError(
-            f"none of the {len(items):,} examples gives a window to train on: "
-            f"{dict(tally.counts)}; is data.max_length too short for the answers?"
-        )
-    return cut
-
-
-def _window_columns(
-    cut: _Cut, contexts: Encoded, questions: Encoded, template: Template
-) -> dict[str, Column]:
-    before, between, after = (len(piece) for piece in template.pieces)
-    context_first = before + cut.question_length + between
-    cls = template.cls_positions(cut.question_length, cut.length)
-    shift = context_first - cut.first
-    start = np.where(cut.label_first >= 0, cut.label_first + shift, cls)
-    end = np.where(cut.label_first >= 0, cut.label_last + shift, cls)
-    tokens = context_first + cut.length + after
-    ids, types = _pools(contexts, questions, template)
-    question_at = template.special_tokens + questions.starts[cut.example]
-    context_at = contexts.starts[cut.context] + cut.first
-    fixed = np.zeros_like(tokens)
-    # Every window is five runs of one pool of ids: before, question, between, context, after.
-    runs_at = (
-        fixed,
-        question_at,
-        fixed + before,
-        template.special_tokens + len(questions.ids) + context_at,
-        fixed + before + between,
-    )
-    runs = (fixed + before, cut.question_length, fixed + between, cut.length, fixed + after)
-    at, lengths = np.stack(runs_at, axis=1), np.stack(runs, axis=1)
-    flat_offsets = contexts.offsets.reshape(-1)
-    offset_at, offset_lengths = 2 * context_at[:, None], 2 * cut.length[:, None]
-    return {
-        "input_ids": gather(ids, at, lengths),
-        "type_ids": gather(types, at, lengths),
-        "offsets": gather(flat_offsets, offset_at, offset_lengths),
-        "tokens": tokens.astype(np.int32),
-        "weight": np.ones(len(tokens), dtype=np.float32),
-        "example": cut.example.astype(np.int32),
-        "context_first": context_first.astype(np.int32),
-        "context_last": (context_first + cut.length).astype(np.int32),
-        "cls": cls.astype(np.int32),
-        "start": start.astype(np.int32),
-        "end": end.astype(np.int32),
-    }
-
-
-def _pools(
-    contexts: Encoded, questions: Encoded, template: Template
-) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """All token ids a window can be made of, one after the other, and their type ids."""
-    ids = np.concatenate([*template.pieces, questions.ids, contexts.ids])
-    types = np.concatenate(
-        [
-            *template.piece_types,
-            np.full(len(questions.ids), template.question_type, dtype=np.int8),
-            np.full(len(contexts.ids), template.context_type, dtype=np.int8),
-        ]
-    )
-    return ids, types
+    kind = "no_answer_windows" if no_answer else "windows_without_answer"
+    tally.counts[kind] += int((~cut.labelled).sum())
+    return cut if no_answer else cut.only(cut.labelled)

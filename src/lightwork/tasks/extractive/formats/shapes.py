@@ -1,43 +1,47 @@
-"""The one seam between files and examples: from bytes on disk to rows of one shape.
-
-Read are SQuAD 1.1 and 2.0 (articles > paragraphs > qas), ``{"data": [flat rows]}``, JSON lines of
-flat rows, and a bare list in the place of ``{"data": list}``. Text is UTF-8 with or without a
-byte-order mark and is never changed: no newline translation, no normalisation.
-"""
+"""From the values of a file to questions: articles, rows, and the raw shape of CMRC 2018."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lightwork.errors import DataError
+from lightwork.tasks.extractive.formats.other_tasks import refuse_other_task
+from lightwork.tasks.extractive.formats.place import (
+    Place,
+    as_object,
+    as_text,
+    id_in,
+    objects_in,
+    text_in,
+)
+from lightwork.tasks.extractive.formats.text import parsed
 
-NO_ANSWERS_KEY = object()
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where in which file we are, so that a wrong shape can be told in one line."""
-
-    file: Path
-    path: str = ""
-    id: str = ""
-
-    def at(self, step: str | int) -> _Place:
-        if isinstance(step, int):
-            return _Place(self.file, f"{self.path}[{step}]", self.id)
-        return _Place(self.file, f"{self.path}.{step}" if self.path else step, self.id)
-
-    def wrong(self, expected: str, found: Any) -> DataError:
-        where = f"at {self.path}" if self.path else "at the top"
-        where += f" (id {self.id})" if self.id else ""
-        return DataError(f"{self.file}: {where}: expected {expected}, found {_describe(found)}")
+MISSING = object()
+"""An ``answer_start`` that is not there."""
+_ENTRY = "an article with paragraphs or a row with id, question, context, answers"
+_ALWAYS_ANSWERED = ("1.0", "1.1")
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A cell of a table that should hold JSON; it is looked at where answers are."""
+
+    text: str
+
+    def value(self, place: Place) -> Any:
+        """What it holds; an empty cell stands for an empty list."""
+        if not self.text.strip():
+            return []
+        try:
+            return parsed(place.file, self.text)
+        except DataError:
+            expected = 'JSON such as {"text": ["…"], "answer_start": [0]}'
+            raise place.wrong(expected, self.text) from None
+
+
+@dataclass(slots=True)
 class Row:
     """One question as its file gives it; starts and the flag are not yet checked."""
 
@@ -46,7 +50,9 @@ class Row:
     context: str
     flag: Any
     answer_required: bool
-    _place: _Place = field(repr=False)
+    has_starts: bool
+    """False where the shape of the file gives texts of answers and no places."""
+    _place: Place = field(repr=False)
     _values: dict[str, Any] = field(repr=False)
 
     def answers(self) -> list[tuple[str, Any]]:
@@ -54,202 +60,132 @@ class Row:
 
         Whoever has no use for gold answers does not call it, and may read unlabelled questions.
         """
-        return list(_answers(self._place, self._values))
+        if self.has_starts:
+            return list(_answers(self._place, self._values))
+        return list(_bare_answers(self._place.at("answers"), self._values.get("answers")))
 
 
-def _describe(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        keys = ", ".join(str(key) for key in list(value)[:6])
-        return f"an object with {keys}" if keys else "an empty object"
-    if isinstance(value, list):
-        return f"a list of {len(value)}" if value else "an empty list"
-    if isinstance(value, str):
-        return f"the text {value[:40]!r}"
-    return f"the number {value}"
+@dataclass
+class Document:
+    """The entries of one JSON document, and what it says about itself."""
+
+    place: Place
+    entries: list[Any]
+    version: str = ""
+
+    @property
+    def answer_required(self) -> bool:
+        """Whether the file calls itself SQuAD 1.x, where every question has an answer."""
+        return self.version in _ALWAYS_ANSWERED
 
 
-def read_rows(file: Path) -> Iterator[Row]:
-    """Every question of ``file``, in order; a ``DataError`` names the first wrong place."""
-    text = _decode(file)
-    if not text.strip():
-        raise DataError(f"{file}: the file is empty; expected questions as JSON or JSON lines")
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        first_value = text[: error.pos].strip()
-        if error.msg == "Extra data" and "\n" not in first_value:
-            yield from _json_lines(file, text)
-            return
-        raise _broken(file, error, error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{file}: not JSON that can be read: {error}") from None
-    yield from _document(_Place(file), document)
-
-
-def _decode(file: Path) -> str:
-    data = file.read_bytes()
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        guess = " (it begins like UTF-16)" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-        raise DataError(
-            f"{file}: not valid UTF-8 at byte {error.start}{guess}; save the file as UTF-8"
-        ) from None
-
-
-def _broken(file: Path, error: json.JSONDecodeError, line: int) -> DataError:
-    cut = "; the file seems to be cut off" if not error.doc[error.pos :].strip() else ""
-    cut = cut or ("; the file seems to be cut off" if "Unterminated" in error.msg else "")
-    return DataError(f"{file}: line {line}, column {error.colno}: not JSON ({error.msg}){cut}")
-
-
-def _json_lines(file: Path, text: str) -> Iterator[Row]:
-    # Only \n ends a line: str.splitlines would also cut at U+2028 inside a text.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise _broken(file, error, number) from None
-        place = _Place(file, f"line {number}")
-        yield _flat_row(place, _object(place, value, "an object with id, question, context"))
-
-
-def _document(place: _Place, document: Any) -> Iterator[Row]:
-    if isinstance(document, dict) and "data" not in document and "question" in document:
-        yield _flat_row(place, document)
-        return
+def as_document(place: Place, value: Any) -> Document | None:
+    """The document ``{"data": list}`` or the bare list; None for a single article or row."""
     version = ""
-    if isinstance(document, dict) and "data" in document:
-        version = str(document.get("version", "")).lower().removeprefix("v")
-        place, document = place.at("data"), document["data"]
-    elif isinstance(document, dict):
-        raise place.wrong('an object with "data"', document)
-    if not isinstance(document, list):
-        raise place.wrong("a list of articles or rows", document)
-    for index, entry in enumerate(document):
-        yield from _entry(place.at(index), entry, answer_required=version in ("1.0", "1.1"))
+    if isinstance(value, dict):
+        if "data" not in value and entry_kind(value):
+            return None
+        if "data" not in value:
+            refuse_other_task(place, value)
+            raise place.wrong('an object with "data": questions with contexts and answers', value)
+        version = str(value.get("version", ""))[:20].lower().removeprefix("v")
+        place, value = place.at("data"), value["data"]
+    if not isinstance(value, list):
+        raise place.wrong("a list of articles or rows", value)
+    return Document(place, value, version)
 
 
-def _entry(place: _Place, entry: Any, *, answer_required: bool) -> Iterator[Row]:
-    expected = "an article with paragraphs or a row with id, question, context, answers"
-    entry = _object(place, entry, expected)
+def entry_kind(entry: Any) -> str:
+    """``article``, ``cmrc`` or ``row``; nothing for anything else."""
+    if not isinstance(entry, dict):
+        return ""
     if "paragraphs" in entry:
+        return "article"
+    if "context_text" in entry:
+        return "cmrc"
+    return "row" if "question" in entry or "context" in entry else ""
+
+
+def entry_rows(place: Place, entry: Any, *, answer_required: bool = False) -> Iterator[Row]:
+    """The questions of an article or a row, in order."""
+    entry = as_object(place, entry, _ENTRY)
+    kind = entry_kind(entry)
+    if kind == "article":
         yield from _article(place, entry, answer_required)
-    elif "context_text" in entry:
-        raise DataError(
-            f"{place.file}: at {place.path}: this is the raw CMRC 2018 shape (context_text, "
-            "query_id), which is not read; take the squad-style file of the same release"
-        )
-    elif "question" in entry or "context" in entry:
-        yield _flat_row(place, entry)
+    elif kind == "cmrc":
+        yield from _raw_cmrc(place, entry)
     else:
-        raise place.wrong(expected, entry)
+        if "context" not in entry or "answers" not in entry:
+            refuse_other_task(place, entry)
+        if not kind:
+            raise place.wrong(_ENTRY, entry)
+        yield _row(place, entry, text_in(place, entry, "context"), answer_required)
 
 
-def _article(place: _Place, article: dict[str, Any], answer_required: bool) -> Iterator[Row]:
-    for spot, paragraph in _objects(place, article, "paragraphs", "context and qas"):
-        context = _text(spot, paragraph, "context")
-        for where, qa in _objects(spot, paragraph, "qas", "id, question, answers"):
+def _article(place: Place, article: dict[str, Any], answer_required: bool) -> Iterator[Row]:
+    for spot, paragraph in objects_in(place, article, "paragraphs", "context and qas"):
+        context = text_in(spot, paragraph, "context")
+        for where, qa in objects_in(spot, paragraph, "qas", "id, question, answers"):
             yield _row(where, qa, context, answer_required)
 
 
-def _flat_row(place: _Place, row: dict[str, Any]) -> Row:
-    return _row(place, row, _text(place, row, "context"), answer_required=False)
+def _row(place: Place, row: dict[str, Any], context: str, answer_required: bool) -> Row:
+    place.id = name = id_in(place, row, "id")
+    question = text_in(place, row, "question")
+    flag = row.get("is_impossible")
+    return Row(name, question, context, flag, answer_required, True, place, row)
 
 
-def _row(place: _Place, row: dict[str, Any], context: str, answer_required: bool) -> Row:
-    place = _Place(place.file, place.path, _id(place, row))
-    return Row(
-        id=place.id,
-        question=_text(place, row, "question"),
-        context=context,
-        flag=row.get("is_impossible"),
-        answer_required=answer_required,
-        _place=place,
-        _values=row,
-    )
+def _raw_cmrc(place: Place, article: dict[str, Any]) -> Iterator[Row]:
+    """The original files of CMRC 2018: an article has one context, an answer is a text alone."""
+    context = text_in(place, article, "context_text")
+    for where, qa in objects_in(place, article, "qas", "query_id, query_text, answers"):
+        where.id = name = id_in(where, qa, "query_id")
+        question = text_in(where, qa, "query_text")
+        yield Row(name, question, context, None, False, False, where, qa)
 
 
-def _answers(place: _Place, row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    where = place.at("answers")
-    answers = row.get("answers", NO_ANSWERS_KEY)
-    if answers is NO_ANSWERS_KEY:
+def _answers(place: Place, row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if "answers" not in row:
         if row.get("is_impossible") is not True:
             raise place.wrong("an object with answers", row)
         return
+    where = place.at("answers")
+    answers = row["answers"]
+    if isinstance(answers, Cell):
+        answers = answers.value(where)
     if isinstance(answers, dict):
         answers = _joined(where, answers)
     if not isinstance(answers, list):
         raise where.wrong("a list of {text, answer_start}", answers)
     for index, entry in enumerate(answers):
         spot = where.at(index)
-        answer = _object(spot, entry, "an object with text and answer_start")
-        yield _text(spot, answer, "text"), answer.get("answer_start")
+        answer = as_object(spot, entry, "an object with text and answer_start")
+        yield text_in(spot, answer, "text"), answer.get("answer_start", MISSING)
 
 
-def _joined(where: _Place, answers: dict[str, Any]) -> list[dict[str, Any]]:
+def _joined(where: Place, answers: dict[str, Any]) -> list[dict[str, Any]]:
     """``{"text": [...], "answer_start": [...]}``, the columns of one row, as a list of answers."""
-    texts, starts = answers.get("text"), answers.get("answer_start")
+    texts = answers.get("text")
     if not isinstance(texts, list):
         raise where.at("text").wrong("a list of texts", texts)
+    if "answer_start" not in answers:
+        return [{"text": text} for text in texts]
+    starts = answers["answer_start"]
     if not isinstance(starts, list):
         raise where.at("answer_start").wrong("a list of numbers", starts)
     if len(texts) != len(starts):
-        raise DataError(
-            f"{where.file}: at {where.path}: expected lists of equal length, found "
-            f"{len(texts)} text and {len(starts)} answer_start"
+        raise where.problem(
+            f"expected lists of equal length, found {len(texts)} text and "
+            f"{len(starts)} answer_start"
         )
     return [
         {"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)
     ]
 
 
-def _object(place: _Place, value: Any, expected: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise place.wrong(expected, value)
-    return value
-
-
-def _objects(
-    place: _Place, parent: dict[str, Any], key: str, keys: str
-) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    """The objects of the list ``parent[key]``, each with its place."""
-    if key not in parent:
-        raise place.wrong(f"an object with {key}", parent)
-    if not isinstance(parent[key], list):
-        raise place.at(key).wrong("a list", parent[key])
-    for index, value in enumerate(parent[key]):
-        spot = place.at(key).at(index)
-        yield spot, _object(spot, value, f"an object with {keys}")
-
-
-def _text(place: _Place, parent: dict[str, Any], key: str) -> str:
-    if key not in parent:
-        raise place.wrong(f"an object with {key}", parent)
-    value = parent[key]
-    if not isinstance(value, str):
-        raise place.at(key).wrong("a text", value)
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{place.file}: at {place.at(key).path}: character {error.start} is half of a "
-            "surrogate pair, which is not text"
-        ) from None
-    return value
-
-
-def _id(place: _Place, row: dict[str, Any]) -> str:
-    value = row.get("id")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    name = _text(place, row, "id")
-    if not name.strip():
-        raise place.at("id").wrong("an id", name)
-    return name
+def _bare_answers(where: Place, answers: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(answers, list):
+        raise where.wrong("a list of texts", answers)
+    for index, text in enumerate(answers):
+        yield as_text(where.at(index), text), MISSING
