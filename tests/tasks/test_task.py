@@ -160,9 +160,14 @@ def test_example_ids_are_named_once_and_in_order(rows: Columns) -> None:
 def test_a_model_that_is_no_better_than_silence_is_told() -> None:
     task = made_task(no_answer=True)
     scores: dict[str, float | int] = {"f1": 40.0, "best_f1": 50.0, "total": 8, "NoAns_total": 4}
-    assert "never answers, which scores 50.00" in task.remark(scores)
-    assert task.remark({**scores, "best_f1": 50.1}) == ""
-    assert task.remark({"f1": 0.0, "total": 8}) == "", "every question has an answer"
+    said = {"text": "Ada", "start": 0, "end": 3, "start_logit": 1.0, "end_logit": 1.0}
+    nothing = {"text": "", "start": -1, "end": -1, "start_logit": 0.0, "end_logit": 0.5}
+    found = {"a": [said, nothing], "b": [said, {**nothing, "end_logit": 0.0}]}
+    assert "never answers, which scores 50.00" in task.remark(found, scores)
+    assert task.remark(found, {**scores, "best_f1": 50.1}) == ""
+    assert task.remark(found, {"f1": 0.0, "total": 8}) == "", "every question has an answer"
+    alike = {"a": [said, nothing], "b": [said, nothing]}
+    assert "no threshold could be tuned" in task.remark(alike, scores)
 
 
 def test_no_answer_is_scored_with_its_own_probability(rows: Columns) -> None:

@@ -8,11 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example as always
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lightwork.tasks.extractive import encoding, windows
+from lightwork.tasks.extractive import encoding, pieces, windows
 from lightwork.tasks.extractive.examples import Example, Examples
 from lightwork.tasks.extractive.windows import Windows, build_windows, write_windows
-from tests.tasks.made import NARROW, TWELVE, WORDS, example, examples, word_tokenizer
+from tests.tasks.made import (
+    NARROW,
+    TWELVE,
+    WORDS,
+    example,
+    examples,
+    label_text,
+    word_tokenizer,
+)
 
 OTHER = " ".join(WORDS[20:30])
 
@@ -61,15 +72,34 @@ def test_pieces_of_any_size_give_the_same(
     items = mixed(impossible)
     tokenizer = word_tokenizer(text for item in items for text in (item.context, item.question))
     whole = build_windows(items, tokenizer, NARROW, training=training)
-    monkeypatch.setattr(windows, "PIECE_EXAMPLES", limits[0])
-    monkeypatch.setattr(windows, "PIECE_CHARACTERS", limits[1])
+    monkeypatch.setattr(pieces, "PIECE_EXAMPLES", limits[0])
+    monkeypatch.setattr(pieces, "PIECE_CHARACTERS", limits[1])
     monkeypatch.setattr(encoding, "CHUNK_TEXTS", 2)
-    pieces: list[dict[str, Any]] = []
-    facts = write_windows(items, tokenizer, NARROW, pieces.append, training=training)
-    assert len(pieces) > 1
-    assert sum(len(piece["tokens"]) for piece in pieces) == facts.summary["windows"]
-    assert sum(len(piece["context"][1]) - 1 for piece in pieces) == 4, "each context once"
+    made: list[dict[str, Any]] = []
+    facts = write_windows(items, tokenizer, NARROW, made.append, training=training)
+    assert len(made) > 1
+    assert sum(len(piece["tokens"]) for piece in made) == facts.summary["windows"]
+    assert sum(len(piece["context"][1]) - 1 for piece in made) == 4, "each context once"
     same(build_windows(items, tokenizer, NARROW, training=training), whole)
+
+
+TEN = [" ".join(WORDS[n : n + 2 + 3 * n]) for n in range(10)]
+
+
+@given(order=st.lists(st.integers(0, 9), min_size=1, max_size=25), size=st.integers(1, 7))
+@always(order=[0, 1, 2, 3, 3, 0], size=2)
+@settings(deadline=None, max_examples=40)
+def test_contexts_may_come_back_in_any_order(order: list[int], size: int) -> None:
+    items = examples(
+        *(example(str(n), "Which?", TEN[number], f"w{number}") for n, number in enumerate(order))
+    )
+    tokenizer = word_tokenizer(WORDS)
+    whole = build_windows(items, tokenizer, NARROW, training=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_EXAMPLES", size)
+        same(build_windows(items, tokenizer, NARROW, training=True), whole)
+    for index, number in enumerate(whole.columns["example"]):
+        assert label_text(whole, index) == f"w{order[number]}"
 
 
 def test_every_kind_is_counted_in_the_order_it_is_told() -> None:
@@ -87,7 +117,7 @@ def test_every_kind_is_counted_in_the_order_it_is_told() -> None:
 
 
 def test_memory_is_that_of_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "PIECE_EXAMPLES", 50)
+    monkeypatch.setattr(pieces, "PIECE_EXAMPLES", 50)
     monkeypatch.setattr(encoding, "CHUNK_TEXTS", 50)
     tokenizer = word_tokenizer(WORDS)
     contexts = [" ".join(WORDS[n % 7 :] * 3 + [f"c{n}"]) for n in range(1000)]
@@ -102,6 +132,24 @@ def test_memory_is_that_of_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
         tracemalloc.stop()
     bytes_each = 400
     assert peaks[1] - peaks[0] < 750 * bytes_each, peaks
+
+
+def test_a_context_of_neighbours_is_tokenised_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_EXAMPLES", 3)
+    texts = [TWELVE] * 8 + [OTHER] * 2 + ["w40"] * 4 + [TWELVE]
+    items = examples(*(example(str(n), "Which?", text) for n, text in enumerate(texts)))
+    told: list[tuple[int, int]] = []
+    tokenizer = word_tokenizer(texts)
+    write_windows(
+        items,
+        tokenizer,
+        NARROW,
+        lambda _piece: None,
+        training=True,
+        progress=lambda *step: told.append(step),
+    )
+    back = 1  # the last context was there before, but not in the piece before
+    assert told[-1] == (15 + 3 + back, 15 + 3 + back)
 
 
 def test_texts_of_a_chunk_are_limited_by_their_characters() -> None:

@@ -83,7 +83,7 @@ class ToyTask:
     def score(self, predictions: dict[str, Any], rows: Any) -> dict[str, float | int]:
         return {}
 
-    def remark(self, scores: dict[str, float | int]) -> str:
+    def remark(self, predictions: dict[str, Any], scores: dict[str, float | int]) -> str:
         return ""
 
     def scored_as(self, rows: Any) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import tokenizers
 
 from lightwork.data.once import build_once, content_key, file_digest
-from lightwork.data.store import FORMAT, Store, write_store
+from lightwork.data.store import FORMAT, Store, StoreWriter
 from lightwork.errors import DataError
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.examples import NOTES
 from lightwork.tasks.extractive.formats.hub import fetch, is_hub
 from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
-from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
+from lightwork.tasks.extractive.windows import WindowOptions, check_options, write_windows
 from lightwork.telemetry.logs import logging_to
 from lightwork.telemetry.progress import counting
 
@@ -86,16 +86,17 @@ def prepare_store(
 
     def build(temporary: Path) -> None:
         examples = read_examples(files, limit=limit, on_mismatch=on_mismatch)
-        with counting(f"tokenising {', '.join(file.name for file in files)}") as progress:
-            windows = build_windows(
-                examples, tokenizer, options, training=training, progress=progress
+        told = f"tokenising {', '.join(file.name for file in files)}"
+        with counting(told) as progress, StoreWriter(temporary) as writer:
+            cut = write_windows(
+                examples, tokenizer, options, writer.append, training=training, progress=progress
             )
-        facts = {
-            "summary": {**examples.summary, **windows.summary},
-            "listed": {**examples.listed, **windows.listed},
-            "impossible": examples.no_answer,
-        }
-        write_store(temporary, windows.columns, facts)
+            facts = {
+                "summary": {**examples.summary, **cut.summary},
+                "listed": {**examples.listed, **cut.listed},
+                "impossible": examples.no_answer,
+            }
+            writer.finish(facts)
 
     build_once(path, build, log.info)
     return Store(path)

@@ -116,13 +116,6 @@ class _Growing:
             self.last = values[-1]
 
 
-def write_store(path: Path, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> None:
-    """Write a store that is in memory."""
-    with StoreWriter(path) as writer:
-        writer.append(columns)
-        writer.finish(facts)
-
-
 def _flat(columns: Mapping[str, Column]) -> dict[str, NDArray[Any]]:
     """Every column as one array, and a ragged one as a second array of starts."""
     tensors: dict[str, NDArray[Any]] = {}

@@ -14,7 +14,7 @@ from lightwork.report.dataset import is_learned
 from lightwork.tasks.extractive.encoding import Texts, encode_each, runs, template_of
 from lightwork.tasks.extractive.examples import Example, Examples, Tally
 from lightwork.tasks.extractive.labels import answer_tokens
-from lightwork.tasks.extractive.windows import PIECE_CHARACTERS, PIECE_EXAMPLES
+from lightwork.tasks.extractive.pieces import PIECE_CHARACTERS, PIECE_EXAMPLES
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int, int], None]

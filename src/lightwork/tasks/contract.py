@@ -68,7 +68,9 @@ class Task(Protocol):
         """The scores over all examples of the store."""
         ...
 
-    def remark(self, scores: dict[str, float | int]) -> str:
+    def remark(
+        self, predictions: dict[str, list[dict[str, Any]]], scores: dict[str, float | int]
+    ) -> str:
         """What a person should know before believing these scores, in a line; or nothing."""
         ...
 

@@ -82,7 +82,7 @@ def evaluate(
         merged = (row for rank in told for row in rank["candidates"])
         predictions = model.task.merge(merged, store)
         scores = model.task.score(predictions, store)
-        remark = model.task.remark(scores)
+        remark = model.task.remark(predictions, scores)
     return Evaluation(group.gather_json(scores)[0], predictions, remark)
 
 

@@ -35,7 +35,7 @@ def gather(pool: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.in
     return values, row_starts
 
 
-def joined(pieces: Sequence[dict[str, Column]]) -> dict[str, Column]:
+def joined_columns(pieces: Sequence[dict[str, Column]]) -> dict[str, Column]:
     """The columns of all ``pieces``, which have the same names, end to end."""
     columns: dict[str, Column] = {}
     for name, column in pieces[0].items():

@@ -25,7 +25,7 @@ CHUNK_TEXTS = 2048
 CHUNK_CHARACTERS = 1 << 18
 """And at most so many characters, unless one text has more."""
 
-AHEAD = 2
+AHEAD = 4
 """Chunks that the tokenizer's threads work on while an earlier one becomes arrays."""
 
 BLANK = np.array([chr(code).isspace() for code in range(0x3001)] + [False])
@@ -50,6 +50,19 @@ class Encoded:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each text."""
         return np.diff(self.starts)
+
+    def only(self, texts: NDArray[np.int64]) -> Encoded:
+        """The tokens of these ``texts``, in this order."""
+        lengths = self.lengths[texts]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = np.arange(starts[-1]) + np.repeat(self.starts[texts] - starts[:-1], lengths)
+        return Encoded(self.ids[tokens], starts, self.offsets[tokens])
+
+
+NOTHING = Encoded(
+    np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64), np.empty((0, 2), dtype=np.int32)
+)
+"""No texts."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +189,7 @@ def encode_each(
             if progress is not None and chunk.texts:
                 progress(done)
             if chunk.last:
-                yield _joined(parts)
+                yield joined(parts)
                 parts = []
 
 
@@ -238,7 +251,8 @@ def _arrays(chunk: _Chunk, encodings: list[Any]) -> Encoded:
     return Encoded(ids, starts, _visible(spans, lengths, chunk.texts))
 
 
-def _joined(parts: list[Encoded]) -> Encoded:
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """The texts of all ``parts``, one after the other."""
     lengths = np.concatenate([part.lengths for part in parts])
     return Encoded(
         ids=np.concatenate([part.ids for part in parts]),
@@ -253,16 +267,15 @@ def _visible(
     """The ``spans`` of ``lengths[i]`` tokens of each text, by the rule of :func:`encode_each`."""
     # All texts as one, with a visible character around each: borders stop at it.
     codes = np.frombuffer(f".{'.'.join(texts)}.".encode("utf-32-le"), dtype=np.uint32)
-    blank = BLANK[np.minimum(codes, len(BLANK) - 1)]
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     text_first = np.cumsum(sizes + 1) - sizes
     begin, end = np.repeat(text_first, lengths), np.repeat(text_first + sizes, lengths)
     first, last = spans[:, 0] + begin, spans[:, 1] + begin
-    visible = np.flatnonzero(~blank)
-    move = np.flatnonzero(blank[first])
-    first[move] = visible[np.searchsorted(visible, first[move])]
-    move = np.flatnonzero(blank[last - 1])
-    last[move] = visible[np.searchsorted(visible, last[move]) - 1] + 1
+    move_first, move_last = _blank(codes[first]), _blank(codes[last - 1])
+    if move_first.any() or move_last.any():
+        visible = np.flatnonzero(~_blank(codes))
+        first[move_first] = visible[np.searchsorted(visible, first[move_first])]
+        last[move_last] = visible[np.searchsorted(visible, last[move_last]) - 1] + 1
     # Of a token that shows nothing, the borders of the nearest ones that do. This also keeps spans
     # from falling, whatever order a tokenizer gives them in: labels are found by halving.
     empty = first >= last
@@ -270,3 +283,8 @@ def _visible(
     last = np.maximum.accumulate(np.where(empty, 0, last))
     inside = np.minimum(first, end) - begin, np.maximum(last, begin) - begin
     return np.stack(inside, axis=1).astype(np.int32)
+
+
+def _blank(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    blank: NDArray[np.bool_] = BLANK[np.minimum(codes, len(BLANK) - 1)]
+    return blank

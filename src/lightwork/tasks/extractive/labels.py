@@ -22,8 +22,9 @@ def answer_tokens(
     than the answer, ``off_border_answers`` is noted. Of the ``used`` examples only; the context of
     example ``i`` is ``example_context[i]`` of ``contexts``.
     """
-    placed = used[[items[index].learned is not None for index in used.tolist()]]
-    golds = [gold for index in placed.tolist() if (gold := items[index].learned) is not None]
+    learned = [items[index].learned for index in used.tolist()]
+    golds = [gold for gold in learned if gold is not None]
+    placed = used[np.array([gold is not None for gold in learned], dtype=bool)]
     begin = np.array([gold.start for gold in golds], dtype=np.int64)
     end = begin + np.array([len(gold.text) for gold in golds], dtype=np.int64)
     context = example_context[placed]

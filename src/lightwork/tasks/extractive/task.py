@@ -13,7 +13,13 @@ import torch
 
 from lightwork.tasks.extractive.loss import span_loss
 from lightwork.tasks.extractive.merge import Answer, merge_candidates, no_answer_score
-from lightwork.tasks.extractive.scoring.score import Gold, NoAnswer, definition, score_answers
+from lightwork.tasks.extractive.scoring.score import (
+    Gold,
+    NoAnswer,
+    definition,
+    score_answers,
+    sweep_is_meaningless,
+)
 from lightwork.tasks.extractive.spans import candidate_rows
 
 if TYPE_CHECKING:
@@ -144,10 +150,7 @@ class ExtractiveTask:
         golds, no_answer = _golds(rows), None
         # Without a question that has no answer, a threshold could not be tuned.
         if self.answering.no_answer and not all(gold.answers for gold in golds.values()):
-            no_answer = {
-                example_id: NoAnswer(*no_answer_score(answers))
-                for example_id, answers in predictions.items()
-            }
+            no_answer = _no_answers(predictions)
         return score_answers(
             _best_texts(predictions),
             golds,
@@ -155,8 +158,14 @@ class ExtractiveTask:
             no_answer=no_answer,
         )
 
-    def remark(self, scores: dict[str, float | int]) -> str:
-        """Said where the model is no better than one that never answers."""
+    def remark(
+        self, predictions: dict[str, list[dict[str, Any]]], scores: dict[str, float | int]
+    ) -> str:
+        """Said where a threshold means nothing, or the model is no better than one that never
+        answers.
+        """
+        if "best_f1" in scores and sweep_is_meaningless(_no_answers(predictions)):
+            return 'all questions have the same score for "no answer": no threshold could be tuned'
         never = 100.0 * scores.get("NoAns_total", 0) / max(scores["total"], 1)
         if never and max(scores["f1"], scores.get("best_f1", 0.0)) <= never + 1e-9:
             return f"no better than a model that never answers, which scores {never:.2f}"
@@ -189,6 +198,13 @@ class ExtractiveTask:
                 for example_id, answers in predictions.items()
             }
         return found
+
+
+def _no_answers(predictions: dict[str, list[dict[str, Any]]]) -> dict[str, NoAnswer]:
+    return {
+        example_id: NoAnswer(*no_answer_score(answers))
+        for example_id, answers in predictions.items()
+    }
 
 
 def _golds(rows: Rows) -> dict[str, Gold]:

@@ -20,13 +20,13 @@ The training rule, in one place:
 Evaluation keeps every window of every example whose context is not blank.
 
 The examples are worked on in pieces, so that the memory this takes does not grow with their
-number, but for a few bytes each. A context that two neighbouring pieces share is tokenised for
-both and kept once.
+number, but for a few bytes each. A context is kept once. It is also tokenised once when its
+questions are neighbours; otherwise again whenever it comes back after a piece without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -35,31 +35,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lightwork.errors import DataError, SettingsError
-from lightwork.tasks.extractive.columns import Column, example_columns, joined, window_columns
+from lightwork.tasks.extractive.columns import (
+    Column,
+    example_columns,
+    joined_columns,
+    window_columns,
+)
 from lightwork.tasks.extractive.cutting import Cut, cut_contexts, with_labels
 from lightwork.tasks.extractive.encoding import (
+    NOTHING,
     Encoded,
     Template,
-    Texts,
     encode_each,
-    runs,
+    joined,
     template_of,
 )
 from lightwork.tasks.extractive.examples import Example, Examples, Tally
 from lightwork.tasks.extractive.labels import answer_tokens
+from lightwork.tasks.extractive.pieces import Piece, pieces_of, texts_of
 
 Progress = Callable[[int, int], None]
 
 Ints = NDArray[np.int64]
-
-PIECE_EXAMPLES = 8192
-"""At most so many examples are worked on at a time."""
-
-PIECE_CHARACTERS = 1 << 22
-"""And at most so many characters of their contexts, unless one example has more.
-
-A context counts once for each of its questions, as it does in the windows.
-"""
 
 NOTED = (
     "unusable_examples",
@@ -102,22 +99,6 @@ class Windows(Facts):
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Neighbouring examples and their distinct contexts."""
-
-    first: int
-    """The number of the first of its examples among all."""
-    items: Sequence[Example]
-    texts: Sequence[str]
-    """The contexts; those that no earlier piece had are the last ``new`` ones."""
-    new: int
-    context: Ints
-    """The place of each example's context in ``texts``."""
-    numbers: Ints
-    """The number of each context among all contexts."""
-
-
-@dataclass(frozen=True)
 class _Rules:
     options: WindowOptions
     template: Template
@@ -153,7 +134,7 @@ def build_windows(
     facts = write_windows(
         examples, tokenizer, options, pieces.append, training=training, progress=progress
     )
-    return Windows(facts.summary, facts.listed, joined(pieces))
+    return Windows(facts.summary, facts.listed, joined_columns(pieces))
 
 
 def write_windows(
@@ -177,7 +158,7 @@ def write_windows(
         examples.no_answer,
         "token_type_ids" in tokenizer.model_input_names,
     )
-    pieces = list(_pieces(examples.items))
+    pieces = list(pieces_of(examples.items))
     total = len(examples) + sum(len(piece.texts) for piece in pieces)
     tally, windows = Tally(), 0
 
@@ -185,9 +166,11 @@ def write_windows(
         if progress is not None:
             progress(done, total)
 
-    with closing(encode_each(tokenizer, _texts(pieces), tell)) as encoded:
+    with closing(encode_each(tokenizer, texts_of(pieces), tell)) as encoded:
+        contexts = NOTHING
         for piece in pieces:
-            columns = _columns(piece, next(encoded), next(encoded), rules, tally)
+            contexts = joined([contexts.only(piece.carried), next(encoded)])
+            columns = _columns(piece, contexts, next(encoded), rules, tally)
             windows += len(columns["tokens"])
             append(columns)
     counts = {kind: tally.counts[kind] for kind in NOTED if kind in tally.counts}
@@ -200,38 +183,8 @@ def write_windows(
     return Facts({"examples": len(examples), "windows": windows, **counts}, listed)
 
 
-def _pieces(items: Sequence[Example]) -> Iterator[_Piece]:
-    """At least one piece, which may be empty."""
-    numbers: dict[str, int] = {}
-    context = np.array(
-        [numbers.setdefault(item.context, len(numbers)) for item in items], dtype=np.int64
-    )
-    texts, known = list(numbers), 0
-    sizes = (len(item.context) for item in items)
-    for first, last in runs(sizes, PIECE_EXAMPLES, PIECE_CHARACTERS):
-        # Numbers are given in order, so the contexts that are new come last.
-        own, place = np.unique(context[first:last], return_inverse=True)
-        new = int((own >= known).sum())
-        known += new
-        yield _Piece(
-            first=first,
-            items=items[first:last],
-            texts=[texts[number] for number in own.tolist()],
-            new=new,
-            context=place,
-            numbers=own,
-        )
-
-
-def _texts(pieces: Sequence[_Piece]) -> Iterator[Texts]:
-    """Of each piece its contexts, then its questions without the blanks around them."""
-    for piece in pieces:
-        yield Texts(piece.texts)
-        yield Texts([item.question.strip() for item in piece.items], offsets=False)
-
-
 def _columns(
-    piece: _Piece, contexts: Encoded, questions: Encoded, rules: _Rules, tally: Tally
+    piece: Piece, contexts: Encoded, questions: Encoded, rules: _Rules, tally: Tally
 ) -> dict[str, Column]:
     """All columns of a piece; examples and contexts are numbered among all."""
     options, items = rules.options, piece.items
