@@ -11,7 +11,7 @@ import pytest
 
 from lightwork.tasks.extractive.merge import CERTAIN, merge_candidates, no_answer_score
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
-from tests.tasks.made import Columns, example, examples, word_tokenizer
+from tests.tasks.made import Columns, byte_tokenizer, example, examples, word_tokenizer
 
 CONTEXT = "Ada Pell runs the  shop\nin Kell"
 
@@ -132,3 +132,23 @@ def test_without_texts_or_without_no_answer_the_score_is_certain(rows: Columns) 
     assert no_answer_score(answers["q1"]) == (CERTAIN, "")
     assert no_answer_score(answers["blank"]) == (CERTAIN, "")
     assert no_answer_score(answers["q2"]) == (-CERTAIN, "Odd")
+
+
+def test_tokens_of_blanks_alone_are_no_answer() -> None:
+    """A byte-level tokenizer has tokens for blanks; an answer never is, begins or ends with one."""
+    tokenizer = byte_tokenizer(["Ada   Pell"])
+    items = examples(example("q", "Who?", "Ada   Pell", "Pell"))
+    made = Columns(build_windows(items, tokenizer, WindowOptions(40, 2, 8), training=False))
+    tokens = len(made.row("offsets", 0)) // 2
+    every = [
+        [0, 0, first, last, float(first), float(last - first)]
+        for first in range(tokens)
+        for last in range(first, tokens)
+    ]
+    for candidate in every:
+        (answer,) = merged([candidate], made)["q"]
+        assert answer["text"] == answer["text"].strip()
+        assert answer["text"] in "Ada   Pell"
+        assert (answer["start"] < 0) == (answer["text"] == "")
+    texts = {merged([candidate], made)["q"][0]["text"] for candidate in every}
+    assert {"", "Pell", "Ada   Pell"} <= texts

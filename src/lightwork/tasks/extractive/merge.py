@@ -66,7 +66,8 @@ def merge_candidates(
         if window != window_before or offsets is None:
             window_before, offsets = window, rows.row("offsets", window)
         span = int(offsets[2 * first]), int(offsets[2 * last + 1])
-        entry.add_span(span, (start_logit, end_logit))
+        if span[0] < span[1]:  # otherwise its tokens show nothing but blanks
+            entry.add_span(span, (start_logit, end_logit))
     merged = {}
     context_before, context = -1, ""
     for example, number in enumerate(rows.column("example_context").tolist()):
