@@ -201,6 +201,7 @@ def test_all_mistakes_at_once_in_peoples_words(folder: Path) -> None:
         ("data.batch_size", "train.batch_size"),
         ("batchsize", "train.batch_size"),
         ("sync.seed", "train.seed"),
+        ("train.lr", "train.learning_rate"),
     ],
 )
 def test_nearest_name(folder: Path, given: str, meant: str) -> None:

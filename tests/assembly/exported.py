@@ -80,8 +80,7 @@ def made_run(
             checkpoints.write(step, parts)
             scores = {"step": step, "exact_match": 76.008, "f1": score, "total": 496}
             if threshold is not None:
-                tuned = threshold if step == 4 else 9.0
-                scores |= {"best_f1": score + 1, "best_f1_thresh": tuned}
+                scores |= {"no_answer_threshold": threshold if step == 4 else 9.0}
             file.write(json.dumps(scores) + "\n")
     checkpoints.point_best(4)
     return folder

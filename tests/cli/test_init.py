@@ -247,6 +247,21 @@ def test_odd_questions_are_named(folder: Path, command: Command) -> None:
     assert "T3-0-1" in out
 
 
+def test_a_pattern_gives_all_its_files(folder: Path, command: Command) -> None:
+    for part in (0, 1):
+        made = data()
+        made["data"] = made["data"][part::2]
+        written(folder, made, f"part-{part}.json")
+    written(folder, data(), "held.json")
+    arguments = ("init", "--train", "part-*.json", "--model", "scratch", "--out", "x.yaml")
+    assert command(*arguments, "--dev", "held.json").code == 0
+    names = [path.name for path in load_settings(Path("x.yaml")).data.train]
+    assert names == ["part-0.json", "part-1.json"]
+    ended = command(*arguments[:-1], "y.yaml", "--dev", "part-*.json")
+    assert ended.code == 2
+    assert "--dev: the pattern matches 2 files" in ended.err
+
+
 def test_misplaced_answers_are_repaired_by_the_settings(folder: Path, command: Command) -> None:
     written(folder, misplaced(), "mine.json")
     out = command("init", "--train", "mine.json", "--model", "scratch").out

@@ -196,6 +196,28 @@ def test_a_threshold_needs_numbers(files: Path, command: Command) -> None:
     assert "--na-prob" in ended.err
 
 
+@pytest.mark.parametrize("threshold", ["nan", "inf"])
+def test_a_threshold_is_a_number(files: Path, command: Command, threshold: str) -> None:
+    ended = command("score", "p.json", "q.json", "--na-prob", "na.json", "--threshold", threshold)
+    assert (ended.code, ended.out) == (2, "")
+    assert "is no number to compare with" in ended.err
+
+
+def test_questions_of_the_hub_are_fetched(
+    files: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def fetch(name: str, cache: Path) -> Path:
+        asked.append(name)
+        return files / "q.json"
+
+    monkeypatch.setattr("lightwork.tasks.extractive.formats.hub.fetch", fetch)
+    ended = command("score", "p.json", "hub:owner/set#test")
+    assert (ended.code, asked) == (0, ["hub:owner/set#test"])
+    assert ended.out == command("score", "p.json", "q.json").out
+
+
 @pytest.mark.parametrize("arguments", [("nope.json", "q.json"), ("p.json", "nope.json")])
 def test_files_that_are_not_there(
     files: Path, command: Command, arguments: tuple[str, str]

@@ -153,7 +153,7 @@ def test_paths_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_repeated_ids_stop_with_the_first_of_them(tmp_path: Path) -> None:
     doubled = {"data": [{**ROW, "id": str(i % 9)} for i in range(18)]}
     message = problem(written(tmp_path, doubled))
-    assert "9 ids stand for more than one question: 0, 1, 2, 3, 4 and 4 more" in message
+    assert "ids that stand for more than one question: 9 (0, 1, 2, 3, 4 and 4 more)" in message
 
 
 def test_repeated_ids_are_numbered_on_demand(tmp_path: Path) -> None:

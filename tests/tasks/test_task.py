@@ -15,6 +15,7 @@ from torch import nn
 
 from lightwork.tasks.contract import Task
 from lightwork.tasks.extractive.model import ScratchShape, build_model
+from lightwork.tasks.extractive.scoring.score import Gold, NoAnswer, score_answers
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows
 from tests.tasks.made import Columns, example, examples, word_tokenizer
@@ -187,7 +188,8 @@ def test_no_answer_is_scored_with_its_own_probability(rows: Columns) -> None:
     ]
     predictions = task.merge(found, rows)
     files = task.files(predictions)
-    assert list(files) == ["predictions.json", "nbest.json", "na_prob.json"]
+    names = ["predictions.json", "nbest.json", "na_prob.json", "predictions_always.json"]
+    assert list(files) == names
     names = list(predictions)
     assert files["predictions.json"][names[0]] != ""
     assert files["predictions.json"][names[1]] == ""
@@ -195,8 +197,23 @@ def test_no_answer_is_scored_with_its_own_probability(rows: Columns) -> None:
     expected = [odd / (1 + odd) for odd in odds]
     assert [files["na_prob.json"][name] for name in names[:2]] == pytest.approx(expected)
     assert files["na_prob.json"][names[2]] == 1.0, "nothing was found there"
+    assert files["predictions_always.json"][names[1]] == "w2"
     scores = task.score(predictions, rows)
-    assert scores["NoAns_total"] == 1
+    assert (scores["NoAns_total"], scores["no_answer_threshold"]) == (1, 2.0)
     assert scores["f1"] == pytest.approx(100 / 3), "the blank context"
     assert scores["best_f1"] == pytest.approx(200 / 3)
-    assert scores["best_f1_thresh"] == 3.0, "with which the second question is answered as well"
+    assert scores["best_f1_thresh"] == pytest.approx(expected[1]), "as in na_prob.json"
+    tuned = made_task(no_answer=True).score(predictions, rows)
+    assert (tuned["f1"], tuned["no_answer_threshold"]) == (scores["best_f1"], 3.0)
+    assert tuned["HasAns_f1"] == 50.0, "both questions are answered, one of them right"
+    official = score_answers(
+        files["predictions_always.json"],
+        {"q1": Gold(("w8",)), "q2": Gold(("w2", "w1 w2")), "q3": Gold(())},
+        language="en",
+        no_answer={
+            name: NoAnswer(files["na_prob.json"][name], files["predictions_always.json"][name])
+            for name in names
+        },
+    )
+    for name in ("best_f1", "best_f1_thresh", "best_exact", "best_exact_thresh"):
+        assert official[name] == scores[name], "what is written down can be swept again"

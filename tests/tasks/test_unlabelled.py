@@ -56,7 +56,7 @@ def test_everything_else_is_checked_and_counted_as_for_training(tmp_path: Path) 
     noticed = {"blank_questions", "questions_with_outer_blanks", "blank_contexts"}
     assert noticed <= read.summary.keys()
     for content, part in [
-        (squad(CONTEXT, BARE, BARE), "1 ids stand for more than one question: q1"),
+        (squad(CONTEXT, BARE, BARE), r"ids that stand for more than one question: 1 \(q1\)"),
         (squad(CONTEXT, {"id": "q1"}), "expected an object with question"),
         ([BARE], "expected an object with context"),
         ([{**ROW, "id": None}], "null"),

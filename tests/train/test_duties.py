@@ -72,14 +72,6 @@ def test_an_evaluation_that_a_kill_prevented_may_end_the_run(tmp_path: Path) -> 
     assert Scores(tmp_path).until(3) == {1: 3.0, 2: 2.0, 3: 1.0}
 
 
-def test_with_a_tuned_threshold_its_score_decides(tmp_path: Path) -> None:
-    scores = Scores(tmp_path)
-    scores.add(1, {"f1": 50.0, "best_f1": 51.0, "best_f1_thresh": 0.5})
-    scores.add(2, {"f1": 40.0, "best_f1": 60.0, "best_f1_thresh": -2.0})
-    scores.add(3, {"total": 7})
-    assert scores.until(9) == {1: 51.0, 2: 60.0}
-
-
 def test_what_an_earlier_timeline_scored_later_does_not_count(tmp_path: Path) -> None:
     scores = Scores(tmp_path)
     for step, score in [(1, 1.0), (2, 9.0), (3, 2.0)]:

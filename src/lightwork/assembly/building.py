@@ -46,7 +46,7 @@ def compute_threads(settings: Settings, world: World) -> int:
 
 
 def build_task(
-    settings: Settings, tokenizer: Any, no_answer: bool, no_answer_threshold: float = 0.0
+    settings: Settings, tokenizer: Any, no_answer: bool, no_answer_threshold: float | None = None
 ) -> ExtractiveTask:
     """The extractive task as these settings want it."""
     answering = Answering(

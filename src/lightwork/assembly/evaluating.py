@@ -56,6 +56,12 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             _write(group, task, result, out)
             _say(store, result)
             log.info("%s", task.scored_as(store))
+            if learned.impossible:
+                log.info(
+                    'said "no answer" where its score exceeds that of the best text by more than '
+                    "%g, as tuned on the held-out questions of the run",
+                    learned.no_answer_threshold,
+                )
             if result.remark:
                 log.info("%s", result.remark)
             names = ", ".join(shown_path(path) for path in data)

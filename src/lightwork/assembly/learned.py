@@ -43,7 +43,7 @@ def best_of(run: Path) -> Learned:
     return Learned(
         checkpoint=checkpoint,
         impossible=bool(state.get("impossible")),
-        no_answer_threshold=float(scores.get("best_f1_thresh", 0.0)),
+        no_answer_threshold=float(scores.get("no_answer_threshold", 0.0)),
     )
 
 

@@ -16,7 +16,7 @@ from lightwork.data.store import FORMAT, Store, StoreWriter
 from lightwork.errors import DataError
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.examples import NOTES
-from lightwork.tasks.extractive.formats.hub import fetch, is_hub
+from lightwork.tasks.extractive.formats.hub import on_disk
 from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
 from lightwork.tasks.extractive.windows import WindowOptions, check_options, write_windows
@@ -59,6 +59,7 @@ def prepare(settings: Settings) -> Prepared:
     if data.dev:
         dev = prepare_store(settings, tokenizer, data.dev, training=False)
         _say_summary("held-out", dev)
+        _warn_of_training_files(settings)
     return Prepared(tokenizer, train, dev)
 
 
@@ -69,7 +70,7 @@ def prepare_store(
     data = settings.data
     options = WindowOptions(data.max_length, data.stride, data.max_question_length)
     check_options(tokenizer, options)
-    files = [on_disk(file, data.cache) for file in files]
+    files = on_disk(files, data.cache)
     # Scoring compares texts, as the official scripts do: a misplaced answer counts there.
     limit, on_mismatch = (data.limit, data.on_mismatch) if training else (None, "drop")
     key = content_key(
@@ -106,7 +107,7 @@ def _tokenizer(settings: Settings) -> Any:
     model, data = settings.model, settings.data
     if model.source != SCRATCH:
         return load_tokenizer(resolve_source(model.source))
-    files = [on_disk(file, data.cache) for file in data.train]
+    files = on_disk(data.train, data.cache)
     key = content_key(
         files=_digests(files),
         limit=data.limit,
@@ -123,16 +124,20 @@ def _tokenizer(settings: Settings) -> Any:
     return load_tokenizer(str(folder))
 
 
-def on_disk(file: Path, cache: Path) -> Path:
-    """The file itself, or the one in ``cache`` that holds this data set of the hub."""
-    return fetch(str(file), cache) if is_hub(str(file)) else file
-
-
 def _digests(files: Sequence[Path]) -> list[str]:
     try:
         return [file_digest(file) for file in files]
     except OSError as error:
         raise DataError(f"cannot read {error.filename} ({error.strerror})") from error
+
+
+def _warn_of_training_files(settings: Settings) -> None:
+    """Scores of questions that were learned say nothing."""
+    data = settings.data
+    learned = set(_digests(on_disk(data.train, data.cache)))
+    for file in data.dev or ():
+        if _digests(on_disk([file], data.cache))[0] in learned:
+            log.warning("data.dev: %s is a training file too, so its scores say nothing", file)
 
 
 def _tokenizer_digest(tokenizer: Any) -> str:

@@ -17,7 +17,7 @@ from lightwork.cli.asking import STDIN, converse, lines, read_text, usable
 from lightwork.cli.evaluate import check_checkpoints
 from lightwork.disk import replacing
 from lightwork.errors import RunError, SettingsError
-from lightwork.settings import check_files, folder_reason, locate, named, read_run
+from lightwork.settings import check_files, default_of, folder_reason, locate, named, read_run
 
 if TYPE_CHECKING:
     from lightwork.assembly.answering import Answerer
@@ -204,10 +204,12 @@ def _answer_files(
     run: Path, device: Device | None, files: list[Path], target: Path | None, n_best: int | None
 ) -> None:
     """All questions of ``files``: the ``n_best`` answers to each, or None for the best text."""
+    from lightwork.tasks.extractive.formats.hub import on_disk
     from lightwork.tasks.extractive.reading import read_questions
     from lightwork.telemetry.progress import counting
 
-    examples = read_questions(files)
+    cache = Path(default_of("data.cache")).expanduser()
+    examples = read_questions(on_disk(files, cache))
     with _opened(run, device, n_best or 1) as answerer, counting("answering") as progress:
         found = answerer.answer_all(examples, n_best or 1, progress)
     content = {

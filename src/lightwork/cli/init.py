@@ -18,9 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from lightwork.cli.launching import visible_gpus
+from lightwork.errors import SettingsError
 from lightwork.planner.new_files import refuse_existing, write_new
 from lightwork.planner.wish import Wish
-from lightwork.settings import check_files
+from lightwork.settings import check_files, default_of
 from lightwork.telemetry.terminal import terminal
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Train = Annotated[
     list[str],
     typer.Option(
         metavar="FILE",
-        help="Questions to train on, SQuAD-style JSON or JSON lines; may be repeated.",
+        help="Questions to train on, in any format that is read; may be repeated.",
     ),
 ]
 Dev = Annotated[
@@ -60,13 +61,26 @@ Out = Annotated[
 ]
 
 
+def _only_dev(files: Sequence[Path]) -> Path:
+    if len(files) > 1:
+        raise SettingsError(
+            f"--dev: the pattern matches {len(files)} files; name one here, and others in "
+            "data.dev of the settings"
+        )
+    return files[0]
+
+
 def init(train: Train, dev: Dev = None, model: Model = None, out: Out = None) -> None:
     """Look at your data and write settings to begin with."""
-    files = check_files("--train", train)
-    dev_file = None if dev is None else check_files("--dev", [dev])[0]
+    from lightwork.tasks.extractive.formats.hub import on_disk
+
+    cache = Path(default_of("data.cache")).expanduser()
+    files = on_disk(check_files("--train", train), cache)
+    dev_file = None if dev is None else _only_dev(on_disk(check_files("--dev", [dev]), cache))
     target = Path(f"{files[0].stem}.yaml") if out is None else out.expanduser()
     refuse_existing([target])
-    wish = Wish(files, train, dev_file, dev or "", model, target)
+    given = train if len(files) == len(train) else [str(file) for file in files]
+    wish = Wish(files, given, dev_file, dev or "", model, target)
     refuse_existing(wish.split_files if dev is None else ())
     machine = this_machine()
     with terminal().status("reading and measuring the questions …"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lightwork.errors import DataError, SettingsError
-from lightwork.settings import check_files
+from lightwork.settings import check_files, default_of
 
 if TYPE_CHECKING:
     from lightwork.tasks.extractive.scoring.score import Gold, NoAnswer
@@ -67,6 +67,8 @@ def score(  # noqa: PLR0913 - options of a command
     as_json: Json = False,
 ) -> None:
     """Score a file of predictions by the official definition of its language."""
+    if threshold is not None and not math.isfinite(threshold):
+        raise SettingsError(f"--threshold: {threshold} is no number to compare with")
     if threshold is not None and na_prob is None:
         raise SettingsError("--threshold compares with the numbers of a file; name it by --na-prob")
     _check_language(language)
@@ -104,10 +106,12 @@ def _check_language(language: str) -> None:
 
 def _golds(files: list[str]) -> dict[str, Gold]:
     """Gold answers count here whether they stand at their ``answer_start`` or not."""
+    from lightwork.tasks.extractive.formats.hub import on_disk
     from lightwork.tasks.extractive.reading import read_examples
     from lightwork.tasks.extractive.scoring.score import Gold
 
-    examples = read_examples(check_files("FILE", files), on_mismatch="drop")
+    paths = on_disk(check_files("FILE", files), Path(default_of("data.cache")).expanduser())
+    examples = read_examples(paths, on_mismatch="drop")
     return {
         example.id: Gold(tuple(answer.text for answer in example.answers), example.context)
         for example in examples
@@ -151,8 +155,7 @@ def _likelihoods(given: str, texts: dict[str, str]) -> dict[str, float]:
     expected = "an object with the id of each question and a number"
     path, values = _object("--na-prob", given, expected)
     for name, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (number and math.isfinite(value)):
+        if not _is_finite(value):
             raise Place(path).at(name).wrong("a finite number", value)
     lacking = [name for name in texts if name not in values]
     if lacking:
@@ -161,6 +164,13 @@ def _likelihoods(given: str, texts: dict[str, str]) -> dict[str, float]:
             f"({shortlist(lacking, len(lacking))})"
         )
     return {name: float(value) for name, value in values.items()}
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isfinite(value)
+    except (TypeError, OverflowError):  # no number, or a whole one beyond all others
+        return False
 
 
 def _table(scores: Scores) -> list[str]:

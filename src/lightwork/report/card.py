@@ -20,7 +20,6 @@ EXPORTED = "lightwork.json"
 METRIC_NAMES = {
     "exact_match": "Exact match",
     "f1": "F1",
-    "best_f1": "F1 with the threshold",
     "HasAns_f1": "F1 where there is an answer",
     "NoAns_f1": "F1 where there is none",
 }

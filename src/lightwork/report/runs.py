@@ -22,8 +22,8 @@ from lightwork.settings.run_folder import RECORD
 from lightwork.settings.yaml_text import Given, parse, read_file
 from lightwork.telemetry.lines import (
     EVALUATIONS,
+    METRIC,
     Scores,
-    deciding,
     json_lines,
     read_evaluations,
     since_best,
@@ -32,7 +32,6 @@ from lightwork.telemetry.lines import (
 State = Literal["finished", "stopped early", "running"]
 Order = Literal["score", "name", "time"]
 
-METRIC = "f1"
 """The score that decides; where a task has no such score, its first one does."""
 
 TAIL_BYTES = 256 << 10
@@ -221,7 +220,7 @@ def is_held(run: Path) -> bool:
 def metric_of(scores: Iterable[Scores]) -> str:
     """The score that decides among those of several evaluations."""
     names = list(dict.fromkeys(name for group in scores for name in group))
-    return deciding(names) or (names[0] if names else METRIC)
+    return METRIC if METRIC in names or not names else names[0]
 
 
 def _best(run: Path, evaluations: dict[int, Scores]) -> Best | None:

@@ -120,6 +120,7 @@ def _unknown(model: type[BaseModel], name: str, where: str) -> str:
     known = keys(model) if "." in name else [*keys(model), *sections(model)]
     last = name.rpartition(".")[2]
     near = [key for key in keys(model) if key.rpartition(".")[2] == last]
+    near = near or [key for key in keys(model) if _initials(key) == last]
     near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if not near:
         short = {key.rpartition(".")[2]: key for key in reversed(keys(model))}
@@ -132,6 +133,11 @@ def _unknown(model: type[BaseModel], name: str, where: str) -> str:
         names = ", ".join(sections(model)[section].model_fields)
         return f"{name} is not a setting; {section} has {names}{place}"
     return f"{name} is not a setting; the sections are {', '.join(sections(model))}{place}"
+
+
+def _initials(name: str) -> str:
+    """``lr`` for train.learning_rate."""
+    return "".join(word[:1] for word in name.rpartition(".")[2].split("_"))
 
 
 def _explained(model: type[BaseModel], errors: list[ErrorDetails], values: Values) -> list[str]:

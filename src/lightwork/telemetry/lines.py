@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 EVALUATIONS = "evaluations.jsonl"
 """In the folder of a run: one line for every evaluation, kept over restarts."""
 
-DECIDING = ("best_f1", "f1")
-"""The first of these among the scores of an evaluation tells which checkpoint is best: where some
-questions have no answer, F1 with the threshold tuned on the same questions.
-"""
+METRIC = "f1"
+"""The score of an evaluation that tells which checkpoint is best."""
 
-HEADLINE = ("exact_match", "f1", "total", "HasAns_f1", "NoAns_f1", "best_f1", "best_f1_thresh")
+HEADLINE = ("exact_match", METRIC, "total", "HasAns_f1", "NoAns_f1", "no_answer_threshold")
 """The scores a line shows; files hold all of them."""
 
 Scores = dict[str, "float | int"]
@@ -59,12 +57,6 @@ def read_evaluations(run: Path) -> dict[int, Scores]:
                 name: value for name, value in entry.items() if isinstance(value, (int, float))
             }
     return found
-
-
-def deciding(scores: Iterable[str]) -> str | None:
-    """Which of these scores decides; None where none of them does."""
-    known = set(scores)
-    return next((name for name in DECIDING if name in known), None)
 
 
 def since_best(scores: Sequence[float]) -> int:

@@ -15,7 +15,7 @@ from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.lines import (
     EVALUATIONS,
-    deciding,
+    METRIC,
     open_lines,
     read_evaluations,
     since_best,
@@ -69,9 +69,9 @@ class Scores:
     def until(self, step: int) -> dict[int, float]:
         """Step -> the score that decides, of all evaluations up to ``step``."""
         return {
-            number: scores[metric]
+            number: scores[METRIC]
             for number, scores in read_evaluations(self._run).items()
-            if number <= step and (metric := deciding(scores)) is not None
+            if number <= step and METRIC in scores
         }
 
     def since_best(self, step: int) -> int:

@@ -241,8 +241,9 @@ def _repeated(items: list[Example], files: list[Path]) -> DataError:
     counts = Counter(example.id for example in items)
     repeated = [name for name, count in counts.items() if count > 1]
     return DataError(
-        f"{', '.join(map(str, files))}: {len(repeated):,} ids stand for more than one question: "
-        f"{shortlist(repeated, len(repeated))}; give each question its own id"
+        f"{', '.join(map(str, files))}: ids that stand for more than one question: "
+        f"{len(repeated):,} ({shortlist(repeated, len(repeated))}). Give each question its own id, "
+        "or let lightwork data FILE --write OUT number them"
     )
 
 

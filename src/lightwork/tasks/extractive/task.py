@@ -38,8 +38,10 @@ class Answering:
     max_answer_tokens: int
     no_answer: bool
     """Whether "no answer" is one, since the model learned it."""
-    no_answer_threshold: float = 0.0
-    """By how much "no answer" must exceed the best text for it to come first, in logits."""
+    no_answer_threshold: float | None = None
+    """By how much "no answer" must exceed the best text for it to come first, in logits; None:
+    scores are given with what suits the scored questions best, and everything else with 0.
+    """
     language: str = "auto"
     """Whose definition scores them; see ``scoring``."""
 
@@ -136,27 +138,38 @@ class ExtractiveTask:
 
     def merge(self, candidates: Iterable[Candidate], rows: Rows) -> dict[str, list[Answer]]:
         """See ``merge.merge_candidates``; every example of the store has an entry."""
-        return merge_candidates(
-            candidates, rows, self.answering.n_best, self.answering.no_answer_threshold
-        )
+        threshold = self.answering.no_answer_threshold or 0.0
+        return merge_candidates(candidates, rows, self.answering.n_best, threshold)
 
     def score(
         self, predictions: dict[str, list[dict[str, Any]]], rows: Rows
     ) -> dict[str, float | int]:
         """The scores in percent and counts of ``scoring.score_answers``.
 
-        Thresholds are differences of logits, as :attr:`Answering.no_answer_threshold`.
+        Where "no answer" is one, ``no_answer_threshold`` is the threshold of these scores, in
+        logits. The best thresholds are probabilities, as in ``na_prob.json``.
         """
-        golds, no_answer = _golds(rows), None
+        golds, language = _golds(rows), self.answering.language
+        texts = _best_texts(predictions)
+        if not self.answering.no_answer:
+            return score_answers(texts, golds, language=language)
+        no_answer, threshold = _no_answers(predictions), self.answering.no_answer_threshold
         # Without a question that has no answer, a threshold could not be tuned.
-        if self.answering.no_answer and not all(gold.answers for gold in golds.values()):
-            no_answer = _no_answers(predictions)
-        return score_answers(
-            _best_texts(predictions),
-            golds,
-            language=self.answering.language,
-            no_answer=no_answer,
-        )
+        if all(gold.answers for gold in golds.values()):
+            scores = score_answers(texts, golds, language=language)
+            return {**scores, "no_answer_threshold": threshold or 0.0}
+        scores = score_answers(texts, golds, language=language, no_answer=no_answer)
+        if threshold is None and scores["best_f1"] > _never(scores):
+            threshold = scores["best_f1_thresh"]
+            chosen = {
+                example_id: "" if item.score > threshold else item.text
+                for example_id, item in no_answer.items()
+            }
+            scores |= score_answers(chosen, golds, language=language)
+        for best in ("best_exact", "best_f1"):
+            if scores[best] > _never(scores):  # otherwise the official 0: never an answer
+                scores[f"{best}_thresh"] = _probability(scores[f"{best}_thresh"])
+        return {**scores, "no_answer_threshold": threshold or 0.0}
 
     def remark(
         self, predictions: dict[str, list[dict[str, Any]]], scores: dict[str, float | int]
@@ -166,8 +179,8 @@ class ExtractiveTask:
         """
         if "best_f1" in scores and sweep_is_meaningless(_no_answers(predictions)):
             return 'all questions have the same score for "no answer": no threshold could be tuned'
-        never = 100.0 * scores.get("NoAns_total", 0) / max(scores["total"], 1)
-        if never and max(scores["f1"], scores.get("best_f1", 0.0)) <= never + 1e-9:
+        never = _never(scores)
+        if never and max(scores["f1"], scores.get("best_f1", 0.0)) <= never:
             return f"no better than a model that never answers, which scores {never:.2f}"
         return ""
 
@@ -182,7 +195,7 @@ class ExtractiveTask:
 
     def files(self, predictions: dict[str, list[Answer]]) -> dict[str, dict[str, Any]]:
         """File name -> content: predictions, n-best lists and, where "no answer" is one, how
-        probable it is beside the best text alone; all in the official shapes.
+        probable it is beside the best text alone, and that text; all in the official shapes.
         """
         nbest = {
             example_id: [{key: answer[key] for key in OFFICIAL_KEYS} for answer in answers]
@@ -193,11 +206,15 @@ class ExtractiveTask:
             "nbest.json": nbest,
         }
         if self.answering.no_answer:
-            found["na_prob.json"] = {
-                example_id: _probability(no_answer_score(answers)[0])
-                for example_id, answers in predictions.items()
-            }
+            no_answer = _no_answers(predictions)
+            found["na_prob.json"] = {key: _probability(v.score) for key, v in no_answer.items()}
+            found["predictions_always.json"] = {key: v.text for key, v in no_answer.items()}
         return found
+
+
+def _never(scores: dict[str, float | int]) -> float:
+    """What a model that never answers scores on these questions, as the sweep begins."""
+    return 100.0 * float(scores.get("NoAns_total", 0)) / max(scores["total"], 1)
 
 
 def _no_answers(predictions: dict[str, list[dict[str, Any]]]) -> dict[str, NoAnswer]:

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
@@ -65,6 +65,11 @@ def fetch(name: str, cache: Path) -> Path:
             "point data.cache to a folder with room that you may write to"
         ) from None
     return target
+
+
+def on_disk(files: Sequence[Path], cache: Path) -> list[Path]:
+    """The files as they are; for a name of the hub, the file in ``cache`` that holds its rows."""
+    return [fetch(str(file), cache) if is_hub(str(file)) else file for file in files]
 
 
 def _download(name: str, match: re.Match[str], target: Path) -> None:
