@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from lightwork.comm.group import Group, Pending
-from lightwork.sync.all_reduce import AllReduce
+from lightwork.sync.all_reduce import AllReduce, RankSums
 from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.contract import Reduction
 from tests.ranks import run_as_threads
 
 
@@ -54,7 +55,7 @@ def step(sync: GradientBuckets, model: nn.Module, rank: int, late: bool = False)
     sync.begin(measure=False)
     pieces = parts(rank)
     for number, ids in enumerate(pieces):
-        with sync.micro_batch(last=number == len(pieces) - 1):
+        with sync.micro_batch(0, last=number == len(pieces) - 1):
             model(ids, with_late=late and rank == 1).backward()
     sync.finish()
 
@@ -161,9 +162,18 @@ class Recorder:
         self.ready = ready
         self.sent: list[int] = []
 
-    def start(self, flat: Tensor) -> Pending:
-        self.sent.append(self.ready())
-        return Group.alone().all_reduce(flat)
+    def open(self, flat: Tensor) -> Reduction:
+        return Noted(self, flat)
+
+
+class Noted(RankSums):
+    def __init__(self, recorder: Recorder, flat: Tensor) -> None:
+        super().__init__(Group.alone(), flat)
+        self.recorder = recorder
+
+    def start(self) -> Pending:
+        self.recorder.sent.append(self.recorder.ready())
+        return super().start()
 
 
 def test_the_first_bucket_travels_before_half_of_backward() -> None:
@@ -182,11 +192,11 @@ def test_the_first_bucket_travels_before_half_of_backward() -> None:
     for _ in range(2):
         count, strategy.sent = 0, []
         sync.begin(measure=False)
-        with sync.micro_batch(last=False):
+        with sync.micro_batch(0, last=False):
             model(torch.ones(2, 8)).sum().backward()
         assert strategy.sent == [], "nothing is final before the last micro-batch"
         count = 0
-        with sync.micro_batch(last=True):
+        with sync.micro_batch(0, last=True):
             model(torch.ones(2, 8)).sum().backward()
         assert len(strategy.sent) == len(sync.buckets) == 5
         assert strategy.sent[0] < 10
@@ -208,7 +218,7 @@ def test_own_norm_is_of_this_rank_before_the_sum() -> None:
         sync.begin(measure=True)
         pieces = parts(group.rank)
         for number, ids in enumerate(pieces):
-            with sync.micro_batch(last=number == len(pieces) - 1):
+            with sync.micro_batch(0, last=number == len(pieces) - 1):
                 model(ids).backward()
         return sync.finish().own_norm, norm
 
@@ -238,10 +248,10 @@ def test_a_failure_in_backward_still_ends_the_step_for_all() -> None:
         sync.attach(model)
         sync.begin(measure=False)
         if group.rank == 0:
-            with pytest.raises(IndexError), sync.micro_batch(last=True):
+            with pytest.raises(IndexError), sync.micro_batch(0, last=True):
                 model(torch.tensor([99])).backward()
         else:
-            with sync.micro_batch(last=True):
+            with sync.micro_batch(0, last=True):
                 model(torch.tensor([1])).backward()
         sync.finish()
 

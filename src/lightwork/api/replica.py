@@ -120,7 +120,7 @@ class Replica:
         """Backward; where there are others, a failure waits until they can hear of it."""
         self._inside = True
         try:
-            with self._sync.micro_batch(last):
+            with self._sync.micro_batch(0, last):
                 loss.backward()
             self._loss_sum = self._loss_sum + loss.detach().double()
         except PeerLostError:

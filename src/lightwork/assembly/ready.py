@@ -11,17 +11,19 @@ import numpy as np
 import torch
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
+from lightwork.assembly.fingerprint import fingerprint, note_changes
 from lightwork.assembly.preparing import Prepared
 from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
-from lightwork.data.plan import round_to_on
+from lightwork.data.plan import assign, round_to_on
 from lightwork.settings import RunRecord, Settings
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
 from lightwork.sync.ddp import DdpSync
+from lightwork.sync.tree import Tree
 from lightwork.tasks.contract import Batch
 from lightwork.train.checkpoint import Part
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
@@ -75,7 +77,11 @@ def make_ready(start: Start) -> Ready:
         train.seed, train.batch_size, start.shares, train.micro_batch_tokens, round_to
     )
     loader = _loader(start, cutting, model)
+    now = fingerprint(start.group, model.module, start.settings.sync.strategy, cutting)
+    if resume and start.group.rank == 0:
+        note_changes(start.folder, resume.step, resume.fingerprint, now)
     facts = constant_facts(start.prepared.train, cutting, start.group.size, start.record.identity)
+    facts["fingerprint"] = now
     return Ready(
         model=model,
         stepper=Stepper(start.group, model, sync, update, _filler(start, model)),
@@ -108,6 +114,9 @@ def _sync(start: Start) -> GradientSync:
     sync = start.settings.sync
     if sync.strategy == "ddp":
         return DdpSync(start.group, sync.bucket_bytes)
+    if sync.strategy == "tree":
+        tree = Tree(start.group, assign(start.shares, start.group.size))
+        return GradientBuckets(tree, sync.bucket_bytes)
     return GradientBuckets(AllReduce(start.group), sync.bucket_bytes)
 
 

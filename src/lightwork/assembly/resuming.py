@@ -36,6 +36,8 @@ class Resume:
     step: int
     windows: str
     """Digest of the windows it has been learning from."""
+    fingerprint: dict[str, Any]
+    """What its bits depend on; empty where an earlier version wrote it."""
 
     @property
     def model(self) -> Path:
@@ -56,12 +58,15 @@ def newest(group: Group, run: Path) -> Resume | None:
                 state = read_state(path)
                 found = {"checkpoint": str(path)}
                 found |= {"step": state["step"], "windows": state["windows"]}
+                found["fingerprint"] = state.get("fingerprint", {})
         except CheckpointError as error:
             found = {"problem": str(error)}
     found = group.gather_json(found)[0]
     if "problem" in found:
         raise CheckpointError(found["problem"])
-    return Resume(Path(found["checkpoint"]), found["step"], found["windows"]) if found else None
+    if not found:
+        return None
+    return Resume(Path(found["checkpoint"]), found["step"], found["windows"], found["fingerprint"])
 
 
 def take_over(group: Group, resume: Resume, store: Store, update: LocalUpdate) -> None:

@@ -18,7 +18,7 @@ from lightwork.assembly.building import place_of_this_rank, shown_path
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
-from lightwork.comm.world import open_group
+from lightwork.comm.world import open_group, usable_cores
 from lightwork.disk import try_lock
 from lightwork.errors import LaunchError, RunError
 from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml, write_run
@@ -58,6 +58,8 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
         lock = _only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
             record = _begin(group, settings, run)
+            if record.threads is not None:
+                torch.set_num_threads(record.threads)
             yield Start(group, world, settings, run, record, prepared)
 
 
@@ -85,7 +87,8 @@ def _begin(group: Group, settings: Settings, run: Path) -> RunRecord:
     if group.rank == 0:
         record = open_run(run, settings)
         shares = record.shares or _shares(settings, group.size)
-        record = replace(record, shares=shares, attempts=record.attempts + 1)
+        threads = _threads(settings, record.threads, shares)
+        record = replace(record, shares=shares, threads=threads, attempts=record.attempts + 1)
         write_run(run, record)
     told = group.gather_json({"record": record and asdict(record), "identity": values})
     for rank, other in enumerate(told):
@@ -99,6 +102,19 @@ def _begin(group: Group, settings: Settings, run: Path) -> RunRecord:
 
 def _shares(settings: Settings, ranks: int) -> int:
     return ranks if settings.train.shares == "auto" else settings.train.shares
+
+
+def _threads(settings: Settings, recorded: int | None, shares: int) -> int | None:
+    """Compute threads of every rank; None where each machine divides its cores by its ranks.
+
+    How many threads add up a long sum shows in its last bits, so with the tree ``auto`` is what it
+    would be with a rank for every share, and stays that on another machine.
+    """
+    if settings.sync.strategy != "tree":
+        return None
+    if settings.launch.threads != "auto":
+        return settings.launch.threads
+    return recorded or max(1, usable_cores() // shares)
 
 
 @contextmanager
@@ -162,6 +178,13 @@ def _say_start(start: Start, ready: Ready) -> None:
         "share" if start.shares == 1 else "shares",
         start.settings.sync.strategy,
     )
+    if start.record.threads is not None:
+        log.info(
+            "the weights have the same bits at any number of ranks; therefore every rank computes "
+            "with %d %s whatever their number (launch.threads)",
+            threads,
+            "thread" if threads == 1 else "threads",
+        )
     if start.prepared.dev is not None:
         log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
     if ranks > start.shares:

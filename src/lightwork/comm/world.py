@@ -107,8 +107,13 @@ def visible_gpus() -> int:
 
 def threads_per_rank(world: World) -> int:
     """This machine's cores, as far as this process may use them, divided among its ranks."""
+    return max(1, usable_cores() // world.local_size)
+
+
+def usable_cores() -> int:
+    """This machine's cores, as far as this process may use them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (cores or 1) // world.local_size)
+    return cores or 1
 
 
 def bind_device(world: World, threads: int | None) -> None:

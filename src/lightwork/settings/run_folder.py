@@ -1,7 +1,8 @@
 """The folder of a run: which one belongs to these settings, and what it says of itself.
 
 ``run.json`` holds ``{"format": 1, "run_id": hex, "identity": {...}, "shares": int | null,
-"attempts": int, "total_steps": int | null}`` and is replaced whole, never changed in place.
+"attempts": int, "total_steps": int | null, "threads": int | null}`` and is replaced whole, never
+changed in place.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class RunRecord:
     attempts: int = 0
     total_steps: int | None = None
     """Updates that are planned; null until a start has read the data."""
+    threads: int | None = None
+    """Compute threads of every rank, where their number must not depend on that of the ranks."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
 

@@ -173,7 +173,9 @@ class EvaluateSettings(Section):
 class SyncSettings(Section):
     """How the gradients of all ranks become one."""
 
-    strategy: Literal["all_reduce", "ddp"] = machine("all_reduce", "How gradients are summed")
+    strategy: Literal["all_reduce", "tree", "ddp"] = machine(
+        "all_reduce", "How gradients are summed; tree: to the same bits at any number of ranks"
+    )
     bucket_bytes: Size = machine(
         8 << 20, "Gradients that travel as one message; 8MiB and 25MB are understood", ge=1024
     )
@@ -197,7 +199,9 @@ class LaunchSettings(Section):
 
     device: Literal["auto", "cpu", "cuda"] = machine("auto", "Where to compute; auto: cuda if any")
     threads: Literal["auto"] | Threads = machine(
-        "auto", "Compute threads of a rank; auto: the cores divided by this machine's ranks"
+        "auto",
+        "Compute threads of a rank; auto: the cores divided by this machine's ranks, or with "
+        "sync.strategy tree by the shares at the first start",
     )
     grace_s: Number = machine(5.0, "Seconds that ranks get to end before they are killed", ge=0)
 

@@ -18,6 +18,28 @@ class AllReduce:
     def __init__(self, group: Group) -> None:
         self._group = group
 
-    def start(self, flat: Tensor) -> Pending:
-        """Begin to replace ``flat`` by its sum over all ranks."""
-        return self._group.all_reduce(flat)
+    def open(self, flat: Tensor) -> RankSums:
+        """The sums of the bucket ``flat``."""
+        return RankSums(self._group, flat)
+
+
+class RankSums:
+    """A Reduction of one bucket: all shares of this rank add up in it, then all ranks."""
+
+    def __init__(self, group: Group, flat: Tensor) -> None:
+        self._group = group
+        self._flat = flat
+
+    def begin(self) -> None:
+        """Nothing is kept from step to step."""
+
+    def reach(self, share: int) -> None:
+        """Shares are not told apart."""
+
+    def own(self) -> Tensor:
+        """This rank's gradient."""
+        return self._flat
+
+    def start(self) -> Pending:
+        """Begin to replace the bucket by its sum over all ranks."""
+        return self._group.all_reduce(self._flat)

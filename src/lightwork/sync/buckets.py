@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 class Bucket:
     """Some parameters of one dtype and device whose gradients are views of one flat tensor."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], strategy: Strategy) -> None:
         self.parameters = list(parameters)
         first = self.parameters[0]
         total = sum(parameter.numel() for parameter in self.parameters)
         self.flat = torch.zeros(total, dtype=first.dtype, device=first.device)
         pieces = self.flat.split([parameter.numel() for parameter in self.parameters])
         self.views = [p.view_as(q) for p, q in zip(pieces, self.parameters, strict=True)]
+        self.sums = strategy.open(self.flat)
         self.missing = 0
 
     def zero(self) -> None:
@@ -44,6 +45,7 @@ class Bucket:
         bucket would send old ones.
         """
         self.flat.zero_()
+        self.sums.begin()
         for parameter, view in zip(self.parameters, self.views, strict=True):
             parameter.grad = view
         self.missing = len(self.parameters)
@@ -96,7 +98,7 @@ class GradientBuckets:
     def _form_buckets(self, order: list[int]) -> None:
         self.buckets, self._bucket_of = [], {}
         for numbers in self._grouped(order):
-            bucket = Bucket([self._parameters[number] for number in numbers])
+            bucket = Bucket([self._parameters[number] for number in numbers], self._strategy)
             self.buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(numbers, bucket))
 
@@ -130,8 +132,10 @@ class GradientBuckets:
         self._ready = {}
 
     @contextmanager
-    def micro_batch(self, last: bool) -> Iterator[None]:
+    def micro_batch(self, share: int, last: bool) -> Iterator[None]:
         """Only in the last micro-batch of this rank do gradients become final."""
+        for bucket in self.buckets:
+            bucket.sums.reach(share)
         self._armed = last
         try:
             yield
@@ -151,8 +155,9 @@ class GradientBuckets:
         bucket = self.buckets[self._sent]
         self._sent += 1
         if self._measure:
-            self._squares.append(torch.linalg.vector_norm(bucket.flat, dtype=torch.float64) ** 2)
-        self._pending.append(self._strategy.start(bucket.flat))
+            own = bucket.sums.own()
+            self._squares.append(torch.linalg.vector_norm(own, dtype=torch.float64) ** 2)
+        self._pending.append(bucket.sums.start())
 
     def finish(self) -> SyncResult:
         """Send the remaining buckets and wait for all."""

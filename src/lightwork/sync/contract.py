@@ -36,12 +36,32 @@ class Settled:
 
 
 class Strategy(Protocol):
-    """How one flat bucket is summed over the ranks; used by the bucketed GradientSync."""
+    """How flat buckets are summed over the ranks; used by the bucketed GradientSync."""
 
     name: str
 
-    def start(self, flat: Tensor) -> Pending:
-        """Begin to replace ``flat`` (one dimension) by its sum over all ranks, in place."""
+    def open(self, flat: Tensor) -> Reduction:
+        """The sums of a bucket, in whose ``flat`` (one dimension) backward adds up gradients."""
+        ...
+
+
+class Reduction(Protocol):
+    """The sums of one bucket, step after step. All ranks ``start`` theirs in the same order."""
+
+    def begin(self) -> None:
+        """A step begins, with a bucket of zeros."""
+        ...
+
+    def reach(self, share: int) -> None:
+        """From now on backward adds gradients of ``share``; those before it are complete."""
+        ...
+
+    def own(self) -> Tensor:
+        """This rank's gradient, all its shares together, once they are complete."""
+        ...
+
+    def start(self) -> Pending:
+        """All shares are complete: begin to replace the bucket by the sum over all ranks."""
         ...
 
 
@@ -69,8 +89,11 @@ class GradientSync(Protocol):
         """Before a step: gradients become zero; ``measure`` asks for this rank's own norm."""
         ...
 
-    def micro_batch(self, last: bool) -> AbstractContextManager[None]:
-        """Around forward and backward of a micro-batch; in the ``last``, messages may travel."""
+    def micro_batch(self, share: int, last: bool) -> AbstractContextManager[None]:
+        """Around forward and backward of a micro-batch of ``share``; shares come in order.
+
+        In the ``last`` micro-batch of this rank, messages may travel.
+        """
         ...
 
     def finish(self) -> SyncResult:

@@ -59,7 +59,7 @@ class DdpSync:
             parameter.grad = None
 
     @contextmanager
-    def micro_batch(self, last: bool) -> Iterator[None]:
+    def micro_batch(self, share: int, last: bool) -> Iterator[None]:  # noqa: ARG002
         """Messages travel in the backward of the last micro-batch only."""
         try:
             with nullcontext() if last or not self._wrapper else self._wrapper.no_sync():

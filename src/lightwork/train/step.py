@@ -107,7 +107,7 @@ def forward_backward(
     for number, piece in enumerate(pieces):
         progress.start(piece)
         torch.manual_seed(piece.seed)
-        with sync.micro_batch(last=number == len(pieces) - 1):
+        with sync.micro_batch(piece.share, last=number == len(pieces) - 1):
             with clock.part("forward"):
                 batch = model.on_device(piece.tensors)
                 loss = model.task.loss(model.task.forward(model.trained, batch), batch)

@@ -1,0 +1,121 @@
+"""What the last bits of a run depend on beside its identity: kept with every checkpoint.
+
+With ``sync.strategy: tree`` the number of ranks is not among it. Everything here is: another number
+of threads, another instruction set or another version of a library may add up in another order.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+
+from lightwork import __version__
+from lightwork.comm.group import Group
+from lightwork.data.loader import Cutting
+from lightwork.telemetry.lines import open_lines
+
+log = logging.getLogger("lightwork")
+
+Fingerprint = dict[str, Any]
+LEDGER = "ledger.jsonl"
+"""In the folder of a run: from which steps on its bits are others than they would have been."""
+
+_CHOOSING_KERNELS = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "NVIDIA_TF32_OVERRIDE",
+)
+"""Environment variables by which libraries are told how to compute."""
+
+
+def fingerprint(group: Group, module: nn.Module, strategy: str, cutting: Cutting) -> Fingerprint:
+    """That of all ranks together: a value for each name, or a list where ranks differ."""
+    own = {
+        **_versions(),
+        **_machine(next(module.parameters()).device),
+        "dtype": sorted({str(p.dtype) for p in module.parameters()}),
+        "attention": getattr(module.config, "_attn_implementation", None),
+        "strategy": strategy,
+        **asdict(cutting),
+    }
+    told = group.gather_json(own)
+    return {name: _united([other.get(name) for other in told]) for name in own}
+
+
+def _united(values: list[Any]) -> Any:
+    """The one value, or all there are in an order that is not that of the ranks."""
+    different = {json.dumps(value, sort_keys=True): value for value in values}
+    return values[0] if len(different) == 1 else [different[text] for text in sorted(different)]
+
+
+def _versions() -> Fingerprint:
+    return {
+        "lightwork": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,
+        "mkl": torch.backends.mkl.is_available(),
+        "mkldnn": torch.backends.mkldnn.is_available(),
+    }
+
+
+def _machine(device: torch.device) -> Fingerprint:
+    cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if cuda else _cpu_name(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn_deterministic": cuda and torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": cuda and torch.backends.cudnn.benchmark,
+        "cudnn_tf32": cuda and torch.backends.cudnn.allow_tf32,
+        "environment": {name: os.environ[name] for name in _CHOOSING_KERNELS if name in os.environ},
+    }
+
+
+def _cpu_name() -> str:
+    """As the system names it: libraries choose their kernels by it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def note_changes(run: Path, step: int, before: Fingerprint, now: Fingerprint) -> None:
+    """Going on from ``step``: say and write down, once, why bits are no longer promised.
+
+    Nothing is said where they are not promised anyway.
+    """
+    if now["strategy"] != "tree":
+        return
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if not changed:
+        return
+    shown = ", ".join(f"{name} {before.get(name)} became {now.get(name)}" for name in changed)
+    log.warning(
+        "from step %d on the bits are no longer those of an unchanged run: %s",
+        step + 1,
+        shown if before else f"step {step} was saved without a fingerprint",
+    )
+    with open_lines(run / LEDGER) as file:
+        for name in changed:
+            entry = {"step": step + 1, "changed": name}
+            entry |= {"from": before.get(name), "to": now.get(name)}
+            file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode())
