@@ -8,10 +8,13 @@ import pytest
 import torch
 
 from lightwork.comm.group import Group
+from lightwork.data.plan import assign
 from lightwork.errors import StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.tree import Tree
 from lightwork.telemetry.timing import StepClock
+from lightwork.train.replicas import checksum
 from tests.ranks import run_as_threads
 from tests.train.toy import ToyTask, toy_run
 
@@ -40,6 +43,18 @@ def test_the_number_of_ranks_does_not_change_what_is_learned() -> None:
             assert found[1] == pytest.approx(alone[1], rel=1e-9)
 
 
+def test_with_the_tree_every_number_of_ranks_has_the_same_weights() -> None:
+    def trained(group: Group) -> str:
+        stepper, loader, module = toy_run(group, summing("tree", group), ToyTask())
+        for work in loader.work(1, 24):
+            stepper.run(work.step, work, 0.05, False, StepClock(CPU))
+        return checksum(module.state_dict().values())
+
+    alone = trained(Group.alone())
+    for ranks in (2, 3, 5, 8):  # 8 is more than there are shares
+        assert set(run_as_threads(ranks, trained)) == {alone}, ranks
+
+
 def test_one_step_is_what_a_plain_loop_does() -> None:
     sync = GradientBuckets(AllReduce(Group.alone()), 1 << 20)
     task = ToyTask()
@@ -66,9 +81,18 @@ def test_one_step_is_what_a_plain_loop_does() -> None:
         torch.testing.assert_close(mine, theirs, msg=name)
 
 
-def fail(group: Group, task: ToyTask, bad_data_rank: int | None = None) -> str:
+def summing(strategy: str, group: Group) -> GradientBuckets:
+    """How the six shares of the toy run are summed."""
+    if strategy == "tree":
+        return GradientBuckets(Tree(group, assign(6, group.size)), 64)
+    return GradientBuckets(AllReduce(group), 64)
+
+
+def fail(
+    group: Group, task: ToyTask, bad_data_rank: int | None = None, strategy: str = "all_reduce"
+) -> str:
     """Run three steps; returns the message with which they failed."""
-    sync = GradientBuckets(AllReduce(group), 64)
+    sync = summing(strategy, group)
     stepper, loader, module = toy_run(group, sync, task)
     before = {name: value.clone() for name, value in module.state_dict().items()}
     for work in loader.work(1, 3):
@@ -98,15 +122,18 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 @pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("strategy", ["all_reduce", "tree"])
 def test_a_failure_on_one_rank_stops_all_with_the_same_words(
-    problem: float | Exception, words: str, ranks: int
+    problem: float | Exception, words: str, ranks: int, strategy: str
 ) -> None:
     task = ToyTask()
     sync = GradientBuckets(AllReduce(Group.alone()), 64)
     piece = next(toy_run(Group.alone(), sync, task)[1].work(1, 1)).pieces[-1]
     victim = int(piece.windows[0])
     task.poison[victim] = problem
-    messages = set(run_as_threads(ranks, lambda group: fail(group, task), timeout_s=10))
+    messages = set(
+        run_as_threads(ranks, lambda group: fail(group, task, strategy=strategy), timeout_s=10)
+    )
     assert len(messages) == 1
     message = messages.pop()
     assert words in message

@@ -200,8 +200,7 @@ class LaunchSettings(Section):
     device: Literal["auto", "cpu", "cuda"] = machine("auto", "Where to compute; auto: cuda if any")
     threads: Literal["auto"] | Threads = machine(
         "auto",
-        "Compute threads of a rank; auto: the cores divided by this machine's ranks, or with "
-        "sync.strategy tree by the shares at the first start",
+        "Threads of a rank; auto: cores divided by its machine's ranks, with tree by the shares",
     )
     grace_s: Number = machine(5.0, "Seconds that ranks get to end before they are killed", ge=0)
 
