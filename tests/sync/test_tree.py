@@ -196,6 +196,29 @@ def test_gradients_of_a_model_have_the_same_bits_however_ranks_and_buckets_are()
                 assert found == whole, (ranks, bucket_bytes)
 
 
+def test_after_a_new_start_what_took_part_before_gets_zeros_not_none() -> None:
+    def resumed(group: Group) -> None:
+        model = copy.deepcopy(NET)
+        sync = GradientBuckets(Tree(group, assign(6, group.size)), 100)
+        sync.attach(model)
+        sync.go_on({"late.weight", "late.bias"})
+        for _ in range(2):
+            sync.begin(measure=False)
+            if group.rank == 0:
+                with sync.micro_batch(0, last=True):
+                    model(torch.tensor([1, 2]), with_late=False).backward()
+            sync.finish()
+            if sync.unsettled():
+                assert set(sync.settle(group).unused) == {"never.weight", "never.bias"}
+            assert model.late.weight.grad is not None
+            assert not model.late.weight.grad.any()
+            assert model.never.weight.grad is None
+            assert model.first.weight.grad is not None
+            assert model.first.weight.grad.any()
+
+    run_as_threads(2, resumed)
+
+
 def test_own_norm_is_of_all_shares_of_this_rank_and_changes_nothing() -> None:
     def train(group: Group) -> float | None:
         model = nn.Linear(1, 1, bias=False)

@@ -32,6 +32,7 @@ def test_biases_and_norms_do_not_decay_and_none_is_left_alone() -> None:
     last.grad = None
     norm, applied = update.apply(0.1)
     assert (norm, applied) == (0.0, True)
+    assert update.updated() == {name for name, _ in module.named_parameters()} - {"2.weight"}
     for name, parameter in module.named_parameters():
         decays = name == "0.weight"
         factor = 1 - 0.1 * 0.5 if decays else 1.0

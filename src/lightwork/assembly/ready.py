@@ -71,6 +71,7 @@ def make_ready(start: Start) -> Ready:
     update = LocalUpdate(model.module, _adamw(start.settings))
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
+        sync.go_on(update.updated())
     train = start.settings.train
     round_to = round_to_on(model.device.type)
     cutting = Cutting(

@@ -10,7 +10,7 @@ instead of searched for in every step.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,7 @@ class GradientBuckets:
         self._bucket_of: dict[int, Bucket] = {}  # by number of the parameter
         self._ready: dict[int, None] = {}  # numbers with a gradient this step, in order
         self._known = False
+        self._earlier: list[int] = []
         self._armed = False
         self._measure = False
         self._sent = 0
@@ -119,6 +120,10 @@ class GradientBuckets:
             run_bytes += parameter.nbytes
         if run:
             yield run
+
+    def go_on(self, took_part: Collection[str]) -> None:
+        """What took part in the steps before this start takes part in those after it."""
+        self._earlier = [n for n, name in enumerate(self._names) if name in took_part]
 
     def begin(self, measure: bool) -> None:
         """Zero all gradients; the ones that take no part stay None."""
@@ -181,7 +186,7 @@ class GradientBuckets:
     def settle(self, group: Group) -> Settled:
         """Form the buckets anew from what all ranks saw, in the order of the lowest rank."""
         seen = group.gather_json(list(self._ready))
-        order = list(dict.fromkeys(number for ready in seen for number in ready))
+        order = list(dict.fromkeys([n for ready in seen for n in ready] + self._earlier))
         before = set(self._bucket_of)
         if self._known:  # what took part once goes on taking part
             order = list(dict.fromkeys([*self._bucket_of, *order]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -83,6 +84,10 @@ class GradientSync(Protocol):
 
     def attach(self, model: nn.Module) -> nn.Module:
         """Take charge of the gradients of ``model``; returns the module to call in training."""
+        ...
+
+    def go_on(self, took_part: Collection[str]) -> None:
+        """Before the first step of a run that was started before: which parameters took part."""
         ...
 
     def begin(self, measure: bool) -> None:

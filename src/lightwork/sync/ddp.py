@@ -8,7 +8,7 @@ that never comes, until the process that failed has ended and broken the connect
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,9 @@ class DdpSync:
                 broadcast_buffers=False,
             )
         return self._wrapper or model
+
+    def go_on(self, took_part: Collection[str]) -> None:
+        """Every parameter takes part."""
 
     def begin(self, measure: bool) -> None:  # noqa: ARG002 - the wrapper hides its own gradients
         """Zero all gradients. This rank's own norm is not measurable here."""

@@ -77,6 +77,12 @@ class LocalUpdate:
             for slot, value in self._optimizer.state.get(parameter, {}).items()
         }
 
+    def updated(self) -> set[str]:
+        """The names of the parameters that have been updated so far."""
+        return {
+            name for name, parameter in self._named.items() if self._optimizer.state.get(parameter)
+        }
+
     def load(self, parts: Mapping[str, Tensor]) -> None:
         """Take over what :meth:`parts` gave.
 
