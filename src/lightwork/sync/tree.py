@@ -20,6 +20,7 @@ Why slices and buckets do not matter: the tree is followed for every element by 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from lightwork.comm.group import Group, Pending
+
+
+AHEAD = 3
+"""Buckets that may set out before one has to be where its sum is finished: ranks are never quite
+at the same place, and each costs room for what it receives."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Tree:
         }
         """How many nodes become complete with a share."""
         self._journeys = 0
-        self._previous: _Journey | None = None
+        self._under_way: deque[_Journey] = deque()  # on their first half
         self._rooms: dict[tuple[object, ...], Tensor] = {}
 
     def open(self, flat: Tensor) -> ShareSums:
@@ -96,22 +102,27 @@ class Tree:
     def send(self, flat: Tensor, sums: list[Tensor]) -> Pending:
         """Begin to replace ``flat`` by the whole sum, of which this rank's subtrees are ``sums``.
 
-        Buckets travel in the order of these calls, two at a time: once the next has set out, the
-        previous is waited for where it changes from its first journey to its second. So the ranks'
-        messages always match, without a thread.
+        Buckets set out in the order of these calls, and a bucket turns from the first half of its
+        journey to the second once ``AHEAD`` more have set out. So the messages of all ranks are in
+        one order, without a thread.
         """
         if self.group.size == 1:
             return Finished()
         journey = _Journey(self, flat, sums)
-        if self._previous is not None:
-            self._previous.turn()
-        self._previous = journey
+        self._under_way.append(journey)
+        if len(self._under_way) > AHEAD:
+            self._under_way.popleft().turn()
         return journey
 
+    def turn_all(self) -> None:
+        """No more buckets set out in this step."""
+        while self._under_way:
+            self._under_way.popleft().turn()
+
     def room(self, count: int, like: Tensor) -> Tensor:
-        """``count`` elements to receive in, free again after the next two journeys set out."""
+        """``count`` elements to receive in, until the journey that asks turns."""
         self._journeys += 1
-        kind = (self._journeys % 2, like.dtype, like.device)
+        kind = (self._journeys % (AHEAD + 1), like.dtype, like.device)
         room = self._rooms.get(kind)
         if room is None or room.numel() < count:
             room = self._rooms[kind] = torch.empty(count, dtype=like.dtype, device=like.device)
@@ -205,8 +216,6 @@ class _Journey:
 
     def turn(self) -> None:
         """Wait for the first half, finish the tree in the own slice and send it to all."""
-        if self._back is not None:
-            return
         self._there.wait()
         sends = []
         if self._own.numel():
@@ -225,7 +234,7 @@ class _Journey:
 
     def wait(self) -> Transfer:
         if self._transfer is None:
-            self.turn()
+            self._tree.turn_all()
             assert self._back is not None
             there, back = self._there.wait(), self._back.wait()
             self._transfer = Transfer(
