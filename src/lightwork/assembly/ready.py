@@ -79,7 +79,8 @@ def make_ready(start: Start) -> Ready:
     )
     loader = _loader(start, cutting, model)
     now = fingerprint(start.group, model.module, start.settings.sync.strategy, cutting)
-    if resume and start.group.rank == 0:
+    schedule = _schedule(start.settings, loader)
+    if resume and resume.step < schedule.total_steps and start.group.rank == 0:
         note_changes(start.folder, resume.step, resume.fingerprint, now)
     facts = constant_facts(start.prepared.train, cutting, start.group.size, start.record.identity)
     facts["fingerprint"] = now
@@ -87,7 +88,7 @@ def make_ready(start: Start) -> Ready:
         model=model,
         stepper=Stepper(start.group, model, sync, update, _filler(start, model)),
         loader=loader,
-        schedule=_schedule(start.settings, loader),
+        schedule=schedule,
         update=update,
         parts=checkpoint_parts(model.module, start.prepared.tokenizer, update, facts, loader),
         done_steps=resume.step if resume else 0,

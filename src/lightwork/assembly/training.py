@@ -178,13 +178,8 @@ def _say_start(start: Start, ready: Ready) -> None:
         "share" if start.shares == 1 else "shares",
         start.settings.sync.strategy,
     )
-    if start.record.threads is not None:
-        log.info(
-            "the weights have the same bits at any number of ranks; therefore every rank computes "
-            "with %d %s whatever their number (launch.threads)",
-            threads,
-            "thread" if threads == 1 else "threads",
-        )
+    if start.settings.sync.strategy == "tree":
+        _say_bits(start)
     if start.prepared.dev is not None:
         log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
     if ranks > start.shares:
@@ -197,6 +192,18 @@ def _say_start(start: Start, ready: Ready) -> None:
             start.shares,
             ranks,
         )
+
+
+def _say_bits(start: Start) -> None:
+    threads = torch.get_num_threads()
+    log.info(
+        "tree: %s; every rank computes with %d %s whatever their number (launch.threads)",
+        "the weights have the same bits at any number of ranks"
+        if start.world.device == "cpu"
+        else "gradients are summed in one order, but equal bits are not promised on cuda yet",
+        threads,
+        "thread" if threads == 1 else "threads",
+    )
 
 
 def _say_end(start: Start, last_step: int) -> None:
