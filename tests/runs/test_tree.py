@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from lightwork.assembly.preparing import prepare
+from lightwork.comm.world import usable_cores
 from lightwork.data.plan import EpochPlan, cut
 from lightwork.settings import load_settings
+from lightwork.settings.run_folder import read_run
 from tests.ranks import run_as_processes
 from tests.runs.conftest import World
 
@@ -78,15 +80,24 @@ def test_the_runs_hold_what_could_go_wrong(world: World, alone: Path) -> None:
     assert max(json.loads(line)["grad_norm"] for line in lines) > MOST_NORM
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5])  # 5 is more than there are shares
 def test_the_weights_have_the_same_bits(world: World, alone: Path, ranks: int) -> None:
     run = world.train(ranks, f"tree{ranks}", *TREE)
     assert [digest(run, step) for step in (1, LAST)] == [digest(alone, step) for step in (1, LAST)]
 
 
-def test_the_launcher_gives_the_same_bits_and_chooses_the_threads(
-    world: World, alone: Path
-) -> None:
+def test_threads_are_chosen_alike_for_all_numbers_of_ranks(world: World) -> None:
+    """One rank would get all cores otherwise, and more of them fewer."""
+    runs = [world.train(n, f"tree-auto{n}", *TREE, "launch.threads=auto") for n in (1, 2)]
+    threads = max(1, usable_cores() // SHARES)
+    assert [read_run(run).threads for run in runs] == [threads, threads]
+    states = [json.loads((run / "checkpoints/step-000008/state.json").read_text()) for run in runs]
+    assert [state["fingerprint"]["threads"] for state in states] == [threads, threads]
+    assert states[0]["fingerprint"] == states[1]["fingerprint"]
+    assert digest(runs[0]) == digest(runs[1])
+
+
+def test_the_launcher_gives_the_same_bits(world: World, alone: Path) -> None:
     run = world.folder / "launched"
     command = [sys.executable, "-m", "lightwork", "train", str(world.settings), *TREE]
     ended = subprocess.run(

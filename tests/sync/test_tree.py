@@ -223,18 +223,20 @@ def test_own_norm_is_of_all_shares_of_this_rank_and_changes_nothing() -> None:
     def train(group: Group) -> float | None:
         model = nn.Linear(1, 1, bias=False)
         nn.init.ones_(model.weight)
-        sync = GradientBuckets(Tree(group, assign(6, 2)), 100)
+        strategy = Tree(group, assign(6, 3))
+        assert len(strategy.held[0]) == 2
+        sync = GradientBuckets(strategy, 100)
         sync.attach(model)
         sync.begin(measure=True)
-        for share in assign(6, 2)[group.rank]:
-            with sync.micro_batch(share, last=share % 3 == 2):
+        for share in strategy.run:
+            with sync.micro_batch(share, last=share % 2 == 1):
                 model(torch.full((1, 1), 10.0**share)).sum().backward()
         own_norm = sync.finish().own_norm
         assert model.weight.grad is not None
         assert float(model.weight.grad) == 111111
         return own_norm
 
-    assert run_as_threads(2, train) == [111, 111000]
+    assert run_as_threads(3, train) == [11, 1100, 110000]
 
 
 @pytest.mark.parametrize("bad_share", [0, 2, 3])
