@@ -45,6 +45,9 @@ def test_a_report(files: Path, command: Command) -> None:
     ended = command("data", "wrong.json")
     assert (ended.code, ended.err) == (0, "")
     assert "training would stop: 5 gold answers" in ended.out
+    long = "long" * 30 + ".json"
+    written(files, squad(FERRY, qa("a", [gold("noon")])), long)
+    assert long in command("data", long).out  # no terminal: not folded
 
 
 def test_files_and_held_out_files(files: Path, command: Command) -> None:
@@ -75,8 +78,9 @@ def test_windows_by_a_tokenizer(files: Path, command: Command, tokenizer: str) -
 def test_writing_mends(files: Path, command: Command) -> None:
     ended = command("data", "wrong.json", "--write", "sub/clean.json")
     assert ended.code == 0
-    told = "".join(ended.out.split())  # a long path may be cut at any place
-    assert "clean.json:10questionswith9answers" in told
+    told = " ".join(ended.out.split())
+    assert f"{files / 'sub/clean.json'}: 10 questions with 9 answers" in told
+    assert told.endswith(f"{files / 'sub/clean.json'} can be trained on")
     assert len(read_examples([files / "sub/clean.json"])) == 10
     ended = command(
         "data", "wrong.json", "--write", "clean.json", "--on-mismatch", "drop", "--json"
@@ -100,7 +104,17 @@ def test_repairing_without_writing(files: Path, command: Command) -> None:
         (["right.json", "--write", "right.json", "--overwrite"], "one of the files to read"),
         (["right.json", "--write", "link.json", "--overwrite"], "one of the files to read"),
         (["right.json", "--write", "there.json"], "add --overwrite"),
-        (["right.json", "--write", "."], "is a folder"),
+        (["right.json", "--write", "folder.json"], "is a folder"),
+        (["right.json", "--write", "."], "does not end in .json"),
+        (["right.json", "--write", "out.csv"], "out.csv does not end in .json"),
+        (["right.json", "--write", "out.json.gz"], "does not end in .json"),
+        (["right.json", "--write", f"{'a' * 300}.json"], "File name too long"),
+        (["right.json", "--write", f"{'a' * 248}.json"], "File name too long"),
+        (["right.json", "--write", f"{'a' * 300}/out.json"], "File name too long"),
+        (["right.json", "--write", "~nobody-there/out.json"], "cannot be written"),
+        (["right.json", "--on-mismatch", "stop"], "stops at none; name repair or drop"),
+        (["right.json", "--on-mismatch", "mend"], "'mend' is neither repair nor drop"),
+        (["blank.json", "--write", "out.json"], "none of 1 question can be written: 1 with"),
         (["right.json", "--write", "there.json/out.json"], "not a folder"),
         (["right.json", "--stride", "3"], "--stride counts tokens"),
         (["right.json", "--batch-size", "3"], "--batch-size counts tokens"),
@@ -113,6 +127,8 @@ def test_refused_in_one_line(
     files: Path, command: Command, arguments: list[str], says: str
 ) -> None:
     (files / "there.json").write_text("kept")
+    (files / "folder.json").mkdir()
+    written(files, squad(FERRY, qa("a", [gold("noon")], " ")), "blank.json")
     (files / "broken.json").write_text('{"data": [')
     (files / "link.json").symlink_to("right.json")
     before = (files / "right.json").read_bytes()
@@ -128,6 +144,21 @@ def test_sizes_without_room_are_refused(files: Path, command: Command, tokenizer
     ended = command("data", "right.json", "--model", tokenizer, "--max-length", "20")
     assert ended.code == 2
     assert "leaves" in ended.err
+    ended = command("data", "right.json", "--model", tokenizer, "--max-length", "513")
+    assert (ended.code, ended.out) == (2, "")
+    assert "data.max_length 513 is more than the 512 tokens this model has" in ended.err
+    assert ended.err.count("\n") == 1
+    assert command("data", "right.json", "--model", tokenizer, "--max-length", "512").code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--stride", "-1"), ("--max-length", "0"), ("--max-question-length", "0")],
+)
+def test_sizes_have_a_least_value(files: Path, command: Command, option: str, value: str) -> None:
+    ended = command("data", "right.json", "--model", "m", option, value)
+    assert ended.code == 2
+    assert f"Invalid value for '{option}'" in ended.err
 
 
 def test_overwrite(files: Path, command: Command) -> None:

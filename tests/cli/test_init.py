@@ -243,7 +243,7 @@ def test_odd_questions_are_named(folder: Path, command: Command) -> None:
     assert "1 of them without an answer" in out
     assert "is_impossible" in out
     assert "T2-0-0" in out
-    assert "1 blank questions (not trained on" in out
+    assert "1 blank question (not trained on" in out
     assert "T3-0-1" in out
 
 
@@ -265,7 +265,7 @@ def test_a_pattern_gives_all_its_files(folder: Path, command: Command) -> None:
 def test_misplaced_answers_are_repaired_by_the_settings(folder: Path, command: Command) -> None:
     written(folder, misplaced(), "mine.json")
     out = command("init", "--train", "mine.json", "--model", "scratch").out
-    assert "1 gold answers moved to the only place" in out
+    assert "1 gold answer moved to the only place" in out
     settings = load_settings(Path("mine.yaml"))
     assert settings.data.on_mismatch == "repair"
     assert "get the only place where their text stands" in Path("mine.yaml").read_text()

@@ -104,7 +104,7 @@ def test_a_real_set_with_misplaced_answers(shared: Path, folder: Path, command: 
     file = shared / "data/cmrc2018-trial/cmrc2018_trial.json"
     ended = command("init", "--train", str(file), "--model", "scratch")
     assert ended.code == 0
-    assert "5 gold answers moved to the only place where their text stands" in ended.out
+    assert "5 gold answers moved to the only place where the text stands" in ended.out
     assert load_settings(folder / "cmrc2018_trial.yaml").data.on_mismatch == "repair"
 
 

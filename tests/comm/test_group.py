@@ -295,3 +295,18 @@ def test_a_failing_process_is_not_waited_for() -> None:
     with pytest.raises(RuntimeError, match=r"rank one fell|another rank went away"):
         run_as_processes(2, f"{__file__}:fail_on_rank_one")
     assert time.monotonic() - started_s < 15
+
+
+def test_a_message_is_not_let_go_of_by_the_threads_of_gloo() -> None:
+    """They would need Python's lock to free it, which aborts a process that is ending."""
+
+    def reduce(group: Group) -> bool:
+        group.gather_json(group.rank)
+        tensor = torch.ones(3)
+        group.all_reduce(tensor).wait()
+        kept = list(group_module._KEPT)
+        group.exchange([(1 - group.rank, tensor)], [(1 - group.rank, torch.empty(3))]).wait()
+        added = len([work for work in group_module._KEPT if work not in kept])
+        return bool(kept) and added >= 2
+
+    assert run_as_threads(2, reduce) == [True, True]

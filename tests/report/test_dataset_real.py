@@ -44,7 +44,7 @@ def test_five_misplaced_answers_are_found_and_mended(shared: Path, tmp_path: Pat
     assert report.train.answers_by_class == {"ok": 997, "shifted_unique": 5}
     assert len(report.train.misplaced) == 5
     (reason,) = report.stops
-    assert "would mend 5, drop 0" in reason
+    assert "moves 5 to the only place where the text stands, and leaves 0" in reason
     target = tmp_path / "mended.json"
     told = inspect([file], [], on_mismatch="repair", target=target).written
     assert told is not None

@@ -35,19 +35,22 @@ def test_every_line_of_a_file_with_everything_wrong(wrong: Path) -> None:
     for part in (
         "language English 100 %",
         "questions 15 about 2 distinct contexts",
-        "12 have an answer, 3 are impossible; 7 can be trained on",
-        "answers 12 gold answers 7 stand at their answer_start (ok)",
-        "1 stand elsewhere, at one place only (shifted_unique)",
-        "1 stand elsewhere, at several places (shifted_ambiguous)",
-        "1 stand nowhere in the context (absent)",
-        "1 have an answer_start outside the context (out_of_range)",
-        "1 have no answer_start, or one that is -1 or not a whole number (no_start)",
+        "12 with an answer, 3 impossible; 7 can be trained on",
+        "answers 12 gold answers 7 at the answer_start given (ok)",
+        "1 elsewhere, at one place only (shifted_unique)",
+        "1 elsewhere, at several places (shifted_ambiguous)",
+        "1 nowhere in the context (absent)",
+        "1 with an answer_start outside the context (out_of_range)",
+        "1 without an answer_start, or with one that is -1 or not a whole number (no_start)",
         "- shifted (shifted_unique)",
-        "repeated 1 questions that stand earlier with the same context: again",
+        "repeated 1 question asked earlier about the same context: again",
         "lengths in characters, since no --model is named",
         "characters p50 p90 max",
-        "training training would stop: 5 gold answers are not at their answer_start; "
-        "data.on_mismatch=repair would mend 3, drop 2",
+        "training training would stop: 5 gold answers not at the answer_start given; "
+        "data.on_mismatch=repair moves 3 to the only place where the text stands, and leaves 2 "
+        "unlearned",
+        "1 training question with the id of an earlier one; --write OUT gives each its own",
+        "noticed 1 blank gold answer (not counted): blank answer",
     ):
         assert part in text
     for example_id in ("padded", "blank question", "blank context", "flag", "odd"):
@@ -60,6 +63,8 @@ def test_a_file_with_nothing_wrong(tmp_path: Path) -> None:
     right = written(tmp_path, squad(FERRY, qa("a", [gold("noon")])))
     text = told(inspect([right], [], on_mismatch="drop"))
     assert text.endswith("training nothing in the way of training")
+    assert "1 about 1 distinct context 1 with an answer, 0 impossible" in text
+    assert "answers 1 gold answer 1 at the answer_start given (ok)" in text
     assert "no question stands twice with the same context" in text
     assert "noticed" not in text
 
@@ -87,31 +92,58 @@ def test_windows_and_lengths_in_tokens(report: DatasetReport) -> None:
         "question 1,234 12,345 1,234,567",
         "whole 1,234 12,345 1,234,567",
         "windows of at most 384 tokens, sharing 128, with questions of at most 64",
-        "1,300,000 windows, 1.05 for each question, of which 1,250,000 are trained on; 97.1 % of "
-        "the questions are one window",
+        "1,300,000 windows (1,250,000 trained on), 1.05 for each question; 97.1 % of the "
+        "questions are one window",
         "questions that are longer, and cut: 7",
-        "12 answers (under 0.1 %) are whole in no window and not learned",
+        "12 answers (under 0.1 %) whole in no window, and not learned: q1, q2, q3, q4, q5 and 7 "
+        "more padding",
         "padding 50.0 % of all tokens with every window padded to 384; 0 % in the batches of 32",
     ):
         assert part in text
     assert report.windows is not None
     none = replace(report, windows=replace(report.windows, trained_windows=0))
     assert "training would stop: no window holds a whole answer" in told(none)
+    one = replace(
+        report.windows, windows=1, trained_windows=1, cut_answers=1, cut_answers_ids=("a",)
+    )
+    text = told(replace(report, windows=one))
+    assert "1 window (1 trained on)" in text
+    assert "1 answer (under 0.1 %) whole in no window, and not learned: a padding" in text
+    whole = replace(report.windows, cut_answers=0, cut_answers_ids=(), cut_answers_share=0)
+    assert "0 answers (0 %) whole in no window, and not learned padding" in told(
+        replace(report, windows=whole)
+    )
 
 
 def test_what_was_written(report: DatasetReport) -> None:
     written = Written("out.json", "v2.0", 1_000, 2_000, 3, 4, 5, 6)
     text = told(replace(report, written=written))
     assert (
-        "written out.json: 1,000 questions with 2,000 answers, SQuAD 2.0 3 questions left out: "
-        "something in them is blank 4 questions left out: no answer of theirs has a place 5 "
-        "answers left out: they have no place 6 questions written without the blanks around them"
+        "written out.json: 1,000 questions with 2,000 answers, SQuAD 2.0 3 questions left out, "
+        "with something blank 4 questions left out, with no answer that has a place 5 answers "
+        "left out, without a place 6 questions written without outer blanks for training: as "
+        "held-out questions they would have other scores training out.json can be trained on"
     ) in text
     assert report.windows is not None
     stopped = replace(report, written=written, windows=replace(report.windows, trained_windows=0))
-    assert "training on the files that were read would stop: no window" in told(stopped)
-    clean = Written("out.json", "1.1", 1, 1, 0, 0, 0, 0)
-    assert "left out" not in told(replace(report, written=clean))
+    assert "training on out.json would stop: no window" in told(stopped)
+    clean = told(replace(report, written=Written("out.json", "1.1", 1, 1, 0, 0, 0, 1)))
+    assert "left out" not in clean
+    assert "other scores" not in clean
+    assert "1 question with 1 answer, SQuAD 1.1 1 question written without outer blanks" in clean
+
+
+def test_what_was_just_done_is_not_advised(wrong: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    text = told(inspect([wrong], [], on_mismatch="repair", target=out))
+    assert "can be trained on" in text.partition("written")[2]
+    assert "would stop" not in text
+    assert "--write" not in text.replace(str(out), "")
+    # What writing does not mend is still told.
+    text = told(inspect([wrong], [wrong], on_mismatch="repair", target=tmp_path / "two.json"))
+    assert (
+        "would stop: 1 held-out question with the id of an earlier one; give each its own" in text
+    )
 
 
 def test_no_line_is_wider_than_a_terminal(report: DatasetReport, wrong: Path) -> None:
@@ -122,6 +154,14 @@ def test_no_line_is_wider_than_a_terminal(report: DatasetReport, wrong: Path) ->
     assert max(map(cell_len, lines)) <= WIDTH
     assert chinese in "".join(line.strip() for line in lines)
     assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_a_path_stays_whole_where_no_terminal_wants_it_folded(report: DatasetReport) -> None:
+    (path,) = report.train.files
+    assert path not in "\n".join(lines_of(report))
+    lines = lines_of(report, fold=False)
+    assert f"file       {path}:" in lines
+    assert max(cell_len(line) for line in lines if path not in line) <= WIDTH
 
 
 def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
@@ -160,7 +200,7 @@ lengths_characters.whole lengths_tokens.question lengths_tokens.context lengths_
 lengths_tokens.whole windows.max_length_tokens windows.stride_tokens
 windows.max_question_length_tokens windows.batch_windows windows.windows
 windows.windows_per_question windows.one_window_share windows.trained_windows
-windows.cut_questions windows.cut_answers windows.cut_answers_share
+windows.cut_questions windows.cut_answers windows.cut_answers_ids windows.cut_answers_share
 windows.padding_to_max_length_share windows.padding_planned_share written
 """.split()
 """Others read them: a changed name is a broken promise."""
@@ -209,7 +249,10 @@ def report() -> DatasetReport:
         noticed={},
         repeated_questions=Noticed(0, (), ""),
     )
-    windows = WindowFacts(384, 128, 64, 32, 1_300_000, 1.05, 0.971, 1_250_000, 7, 12, 1e-5, 0.5, 0)
+    ids = ("q1", "q2", "q3", "q4", "q5")
+    windows = WindowFacts(
+        384, 128, 64, 32, 1_300_000, 1.05, 0.971, 1_250_000, 7, 12, ids, 1e-5, 0.5, 0
+    )
     return DatasetReport(
         train=facts,
         lengths_characters=lengths,

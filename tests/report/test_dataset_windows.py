@@ -53,6 +53,7 @@ def test_windows_are_those_of_training(impossible: bool, max_length: int, kind: 
         assert facts.trained_windows == summary["windows"]
         assert facts.windows == summary["windows"] + summary.get("windows_without_answer", 0)
         assert facts.cut_answers == summary.get("cut_answers", 0)
+        assert list(facts.cut_answers_ids) == windows.listed.get("cut_answers", [])
         assert facts.cut_questions == summary.get("cut_questions", 0)
         lengths = Columns(windows).column("tokens")
         assert facts.padding_to_max_length_share == pytest.approx(

@@ -87,7 +87,9 @@ def test_questions_about_one_context_stand_together(tmp_path: Path) -> None:
 def test_nothing_to_write_is_an_error_and_no_file(tmp_path: Path) -> None:
     blank = Example("a", " ", "one", (), True, "blank_questions")
     unplaced = Example("b", "Who?", "one", (Answer("two", None),), False)
-    with pytest.raises(DataError, match="none of the 2 questions can be written"):
+    with pytest.raises(
+        DataError, match="none of 2 questions can be written: 1 with something blank, 1 with no"
+    ):
         write_squad(tmp_path / "out.json", examples(blank, unplaced))
     assert list(tmp_path.iterdir()) == []
 

@@ -166,6 +166,92 @@ def test_any_value_in_any_place(document: Any, data: st.DataObject) -> None:
     read_all_ways("data.json", json.dumps(changed).encode())
 
 
+DIGITS = "9" * 5000
+ESCAPED = '[{"a": {"a": 1}, "b": "\\"a\\":"},\n{"b": "a", "c": [{"\\u0062": 1, "b": 2}]}]'
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (
+            '{"data": [],\n "data": [1]}',
+            "'data' stands twice in one object, again at line 2, column 2",
+        ),
+        (ESCAPED, "the key 'b' stands twice in one object, again at line 2, column 32"),
+        ('\n\n{"a": 1, "a": 1}', "again at line 3, column 10"),
+        (f'[0.{DIGITS}, "{DIGITS}",\n -{DIGITS}]', "too many digits, at line 2, column 2"),
+        ("[\n" + '{"a": [' * 600, "too deeply, at line 2, column 700"),
+        ('{"text": "' + "[" * 500 + '", "a":\n' + "[" * 100_000, "at line 2, column 200"),
+    ],
+)
+def test_what_the_decoder_does_not_place_has_a_place(
+    tmp_path: Path, content: str, part: str
+) -> None:
+    path = tmp_path / "data.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_examples([path])
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ('{"id": 1, "id": 2}', "the key 'id' stands twice in one object, again at column 11"),
+        (f'{{"id": {DIGITS}}}', "a number has too many digits, at column 8"),
+    ],
+)
+def test_a_line_has_its_column(tmp_path: Path, line: str, part: str) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(json.dumps(ROW) + "\n" + line)
+    with pytest.raises(DataError) as caught:
+        read_examples([path])
+    assert str(caught.value).endswith(part)
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n", "git lfs pull"),
+        (b"<!doctype html>\n<title>404</title>", "begins like a web page (HTML)"),
+        (b'id,"question",context,answers\n1,a,b,c', "a name that ends in .csv"),
+        (b"id\tquestion\tcontext\tanswers\n1\ta\tb\tc", "a name that ends in .tsv"),
+        ("{}".encode("utf-16-le"), "zero bytes"),
+        ("{}".encode("utf-16"), "begins like UTF-16"),
+        (b"\xfe\xff" + "{}".encode("utf-16-be"), "begins like UTF-16"),
+        ("{}".encode("utf-32"), "begins like UTF-32"),
+        (b"\x00\x00\xfe\xff" + "{}".encode("utf-32-be"), "begins like UTF-32"),
+    ],
+)
+def test_a_file_that_is_something_else_says_what(tmp_path: Path, content: bytes, part: str) -> None:
+    path = tmp_path / "data.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_examples([path])
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@quick
+@given(data=st.data())
+def test_a_repeated_key_is_found_anywhere(data: st.DataObject) -> None:
+    """Whatever else is in the document, the place is that of the second key."""
+    path = data.draw(st.sampled_from(places(NESTED)))
+    document = replaced(NESTED, path, {"mark": data.draw(values), "other": 1})
+    text = json.dumps(document, indent=data.draw(st.sampled_from([None, 1])))
+    before = text.index('"other"')
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.json"
+        file.write_text(f'{text[:before]}"mark": 0, {text[before:]}')
+        with pytest.raises(DataError) as caught:
+            read_examples([file])
+    line, column = text.count("\n", 0, before) + 1, before - text.rfind("\n", 0, before)
+    assert str(caught.value).endswith(
+        f"the key 'mark' stands twice in one object, again at line {line}, column {column}"
+    )
+
+
 @quick
 @given(data=st.data())
 def test_damaged_parquet(data: st.DataObject) -> None:

@@ -99,6 +99,18 @@ def test_columns_for_one_answer(tmp_path: Path, write: Any) -> None:
         read_examples([write(tmp_path, wrong)])
 
 
+@pytest.mark.parametrize("start", ["4.0", 4.0])
+def test_a_start_with_a_point_is_read_alike_in_every_format(tmp_path: Path, start: Any) -> None:
+    """pandas writes 4.0 into a column with gaps."""
+    row = {"id": "1", "question": "Who?", "context": "Dr. Ada"}
+    one = [{**row, "answer_text": "Ada", "answer_start": start}]
+    listed = [{**row, "answers": [{"text": "Ada", "answer_start": start}]}]
+    for path in (table(tmp_path, one), parquet(tmp_path, one), written(tmp_path, listed)):
+        read = read_examples([path])
+        assert read.items[0].answers == (Answer("Ada", 4),)
+        assert read.listed["odd_starts"] == ["1"]
+
+
 def test_flags_of_a_table(tmp_path: Path) -> None:
     flags = ["False", "true", "", "maybe"]
     rows = [{**SINGLE[0], "id": f"q{i}", "is_impossible": flag} for i, flag in enumerate(flags)]
@@ -141,6 +153,7 @@ HEADER = "id,question,context,answers\n"
         ("question,options,answer\n", "multiple-choice"),
         ("question,answer\n", "freely"),
         (HEADER.replace("answers", "id"), "the column 'id' stands twice"),
+        ("version https://git-lfs.github.com/spec/v1\noid x\n", "git lfs pull"),
         (HEADER + "1,Who?,Ada\n", "line 2: expected 4 cells, found 3"),
         (HEADER + '1,Who?,"Ada', "line 2: not CSV as in RFC 4180"),
         (HEADER + '1,"Who"?,Ada,\n', "line 2: not CSV as in RFC 4180"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lightwork.errors import DataError
-from lightwork.tasks.extractive.examples import NOTES, Answer, Examples
+from lightwork.tasks.extractive.examples import NOTES, Answer, Examples, noted
 from lightwork.tasks.extractive.gold import CLASSES, OnMismatch, only_place
 from lightwork.tasks.extractive.reading import read_examples
 from tests.tasks.made import qa, squad, written
@@ -46,6 +46,8 @@ MISPLACED = "Ravel Lane has a pump. Ravel Lane also has a well. The keeper is Du
         ("out_of_range", "Dunmore", 1e300, "at 1000"),
         ("no_start", "Dunmore", True, "answer_start is true"),
         ("no_start", "Dunmore", "x", 'answer_start is "x"'),
+        ("no_start", "Dunmore", "65.5", 'answer_start is "65.5"'),
+        ("no_start", "Dunmore", "65.", 'answer_start is "65."'),
     ],
 )
 def test_a_misplaced_answer_stops_with_its_class(
@@ -126,7 +128,7 @@ def test_another_unicode_form_is_told_and_not_accepted(
     assert "another Unicode form" in message
 
 
-@pytest.mark.parametrize("start", [4, 4.0, "4"])
+@pytest.mark.parametrize("start", [4, 4.0, "4", "4.0", " 4.00 "])
 def test_a_whole_number_may_be_written_in_other_ways(tmp_path: Path, start: Any) -> None:
     document = squad(CONTEXT, qa("q", [{"text": "Pell", "answer_start": start}]))
     read = read_examples([written(tmp_path, document)])
@@ -257,6 +259,18 @@ def test_places_that_overlap_are_several(tmp_path: Path) -> None:
     assert read.items[0].answers == (Answer("哈哈", None),)
     assert read.classes == {"shifted_ambiguous": 1}
     assert "the text is at" not in read.misplaced[0]
+
+
+def test_a_count_reads_right_before_its_note() -> None:
+    assert noted(1, NOTES["contexts"]) == "1 different context"
+    assert noted(0, "gold answers") == "0 gold answers"
+    assert noted(1234, "blank questions (x)") == "1,234 blank questions (x)"
+    assert noted(1, "answers beginning in words") == "1 answer beginning in words"
+    for phrase in NOTES.values():
+        one = noted(1, phrase)
+        assert len(one) == len(f"1 {phrase}") - 1, phrase
+        # Neither a verb nor a pronoun that suits many only.
+        assert not {"their", "them", "they", "are", "begin", "stand"} & set(one.split()), phrase
 
 
 def test_what_is_counted_is_explained(tmp_path: Path) -> None:

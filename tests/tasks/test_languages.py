@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from lightwork.planner.models import HUB, INSTEAD, advise
@@ -13,7 +15,9 @@ from lightwork.tasks.extractive.languages import (
     OTHER_LATIN,
     language_code,
     language_mix,
+    language_shares,
 )
+from lightwork.tasks.extractive.scoring.definitions import Gold, definition
 from tests.tasks.made import example
 
 TOWER = "The tower was built by an engineer of the city and it is the highest building there."
@@ -124,6 +128,10 @@ def test_codes(code: str) -> None:
         # One word that English has too, twice, makes no English.
         "Jest to wieża, to zabytek w okolicy miasta nad rzeką, który odwiedza wielu turystów, a "
         "jego wysokość wynosi sto metrów.",
+        # Short, and written with plain letters only, but not English.
+        "Menara itu dibangun pada tahun 1957 oleh seorang insinyur.",
+        "To jest stary dom, to jest nowy most nad rzeka.",
+        "De toren werd gebouwd door een ingenieur.",
         "𐌰𐌱𐌲",
     ],
 )
@@ -131,10 +139,49 @@ def test_languages_that_are_not_told_apart(text: str) -> None:
     assert language_code(text) == "other"
 
 
-def test_a_text_without_letters_has_no_code_and_a_few_plain_words_are_english() -> None:
+def test_a_text_without_letters_has_no_code() -> None:
     assert language_code("12 - 4") == ""
-    assert language_code("unused") == "en"
-    assert language_code("Übung") == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("unused", "en"),
+        ("Kell Brell Ravel", "en"),
+        ("Kell Brell Ravel Tarn Dunmore", "en"),  # five words
+        ("Kell Brell Ravel Tarn Dunmore Wick", "other"),
+        ("Ada Pell runs the shop in Kell.", "en"),
+        ("Old Anna has a green lamp.", "en"),
+        ("Zoë Pell runs the shop in Kell.", "en"),
+        ("Übung", "other"),
+    ],
+)
+def test_few_words_are_english_where_nothing_speaks_against_it(text: str, code: str) -> None:
+    assert language_code(text) == code
+
+
+def test_shares_are_those_that_scoring_decides_by() -> None:
+    """``lightwork data`` and ``lightwork score`` say the same."""
+    texts = [*CODES.values(), "Menara itu dibangun pada tahun 1957 oleh seorang insinyur.", "12"]
+    items = [example(str(number), "Who?", text, text) for number, text in enumerate(texts)]
+    items.append(example("answer", "Who?", "12 - 4"))
+    golds = {
+        item.id: Gold(tuple(answer.text for answer in item.answers), item.context) for item in items
+    }
+    scored = Counter(LANGUAGE_NAMES[code] for code in definition(golds).languages.values())
+    assert language_shares(items) == {name: n / len(items) for name, n in scored.items()}
+    assert scored["another language"] == scored["Traditional Chinese"] == 1
+    assert scored["English"] == 3
+
+
+def test_the_question_has_no_say_in_how_its_answers_are_scored() -> None:
+    assert language_shares([example("1", "谁建造了塔？", TOWER)]) == {"English": 1.0}
+    items = [example(str(number), "?", TOWER) for number in range(3)]
+    items.append(example("z", "?", CODES["zh-hant"]))
+    assert list(language_shares(items).items()) == [
+        ("English", 0.75),
+        ("Traditional Chinese", 0.25),
+    ]
 
 
 def test_every_code_has_a_name() -> None:

@@ -15,7 +15,7 @@ from lightwork.data.once import build_once, content_key, file_digest
 from lightwork.data.store import FORMAT, Store, StoreWriter
 from lightwork.errors import DataError
 from lightwork.settings import Settings
-from lightwork.tasks.extractive.examples import NOTES
+from lightwork.tasks.extractive.examples import NOTES, noted
 from lightwork.tasks.extractive.formats.hub import on_disk
 from lightwork.tasks.extractive.model import load_tokenizer, resolve_source, train_tokenizer
 from lightwork.tasks.extractive.reading import read_examples, texts
@@ -163,4 +163,4 @@ def _say_summary(name: str, store: Store) -> None:
             ids = listed.get(what, [])
             more = ", …" if total > len(ids) > 0 else ""
             names = f": {', '.join(ids)}{more}" if ids else ""
-            log.info("  %s %s%s", f"{total:,}", phrase, names)
+            log.info("  %s%s", noted(total, phrase), names)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +16,7 @@ from lightwork.settings import check_files, default_of, folder_reason, named
 
 if TYPE_CHECKING:
     from lightwork.report.dataset_inspection import Windowing
-
-
-class OnMismatch(str, Enum):
-    """What happens to answers that are not at their place."""
-
-    drop = "drop"
-    repair = "repair"
-
+    from lightwork.tasks.extractive.gold import OnMismatch
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="Files of questions that are one set.")
@@ -38,24 +33,34 @@ Model = Annotated[
     ),
 ]
 MaxLength = Annotated[
-    int | None, typer.Option(metavar="N", help="Tokens of a window, as data.max_length.")
+    int | None, typer.Option(min=1, metavar="N", help="Tokens of a window, as data.max_length.")
 ]
 Stride = Annotated[
-    int | None, typer.Option(metavar="N", help="Tokens that windows share, as data.stride.")
+    int | None, typer.Option(min=0, metavar="N", help="Tokens that windows share, as data.stride.")
 ]
 MaxQuestionLength = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Tokens of a question, as data.max_question_length."),
+    typer.Option(min=1, metavar="N", help="Tokens of a question, as data.max_question_length."),
 ]
 BatchSize = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Windows of a batch, as train.batch_size.")
 ]
 Mismatch = Annotated[
-    OnMismatch | None,
-    typer.Option(help="Answers not at their place: drop (the default), or repair as --write does."),
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="Answers not at their place: drop (they are not learned; the default), or repair "
+        "(those whose text stands at one place only are moved there; the default with --write).",
+    ),
 ]
 Write = Annotated[
-    Path | None, typer.Option(metavar="OUT", help="Write the set as one clean SQuAD file.")
+    Path | None,
+    typer.Option(
+        metavar="OUT.json",
+        help="Write FILE... as one clean SQuAD file to train on, without what cannot be learned: "
+        "answers that have no place, and what is blank. That changes scores, so leave held-out "
+        "files as they are.",
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace OUT where it is there.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, with everything.")]
@@ -76,6 +81,7 @@ def data(  # noqa: PLR0913 - options of a command
     as_json: Json = False,
 ) -> None:
     """Say what is in files of questions, what is odd in them, and how training would cut them."""
+    mode = _mode(on_mismatch, writing=write is not None)
     train_files, dev_files = check_files("FILE", files), check_files("--dev", dev or [])
     target = None if write is None else _target(write, [*train_files, *dev_files], overwrite)
     sizes = _sizes(
@@ -87,7 +93,6 @@ def data(  # noqa: PLR0913 - options of a command
             "train.batch_size": batch_size,
         },
     )
-    mode = on_mismatch or (OnMismatch.drop if write is None else OnMismatch.repair)
     from lightwork.report.dataset_inspection import inspect
     from lightwork.report.dataset_text import lines_of
     from lightwork.telemetry.logs import logging_to
@@ -96,11 +101,27 @@ def data(  # noqa: PLR0913 - options of a command
         report = inspect(
             train_files,
             dev_files,
-            on_mismatch=mode.value,
+            on_mismatch=mode,
             windowing=None if model is None else _windowing(model, sizes),
             target=target,
         )
-    typer.echo(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(lines_of(report)))
+    if as_json:
+        typer.echo(json.dumps(report.as_json(), indent=2))
+    else:
+        typer.echo("\n".join(lines_of(report, fold=sys.stdout.isatty())))
+
+
+def _mode(given: str | None, *, writing: bool) -> OnMismatch:
+    if given is None:
+        return "repair" if writing else "drop"
+    if given == "stop":
+        raise SettingsError(
+            "--on-mismatch stop is for training: this command tells of misplaced answers, and "
+            "stops at none; name repair or drop, or leave it out"
+        )
+    if given not in ("repair", "drop"):
+        raise SettingsError(f"--on-mismatch: {given!r} is neither repair nor drop")
+    return "repair" if given == "repair" else "drop"
 
 
 def _sizes(model: str | None, given: dict[str, int | None]) -> dict[str, int]:
@@ -134,7 +155,15 @@ def _windowing(source: str, sizes: dict[str, int]) -> Windowing:
 
 def _target(out: Path, files: list[Path], overwrite: bool) -> Path:
     """The file to write, without links; RunError where it may not be written."""
-    target = out.expanduser().resolve()
+    if out.suffix != ".json":
+        raise RunError(f"--write: {out} does not end in .json; what is written is one JSON file")
+    try:
+        target = out.expanduser().resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(target.with_name(f".{target.name}.part"))  # the longest name that is needed
+    except (OSError, RuntimeError) as error:  # RuntimeError: ~nobody
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(f"--write: {out} cannot be written: {reason}") from None
     label = f"--write: {named(str(out), target)}"
     if any(target == file.resolve() for file in files):
         raise RunError(f"{label} is one of the files to read; name another")

@@ -10,7 +10,9 @@ tensors, never touch the device.
 
 from __future__ import annotations
 
+import ctypes
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -34,6 +36,13 @@ MAX_JSON_BYTES = 256 * 2**20
 
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 _NOT_JSON = -1
+_KEPT: deque[Work] = deque(maxlen=64)
+"""The last messages, more than gloo has threads. One of them lets go of a message a moment after
+``wait`` returns. Did it hold the last reference, it would need Python's lock to free the tensors in
+it, and where Python is ending by then, taking that lock aborts the process.
+"""
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_KEPT))  # outlives even the end of this module
+
 _NEVER_SENT = 2**20
 """A tag beside the 0 of every exchange."""
 
@@ -158,7 +167,7 @@ class Group:
                 group._start_coalescing(device)
             works = [group.recv([tensor], peer, 0) for peer, tensor in receives]
             works += [group.send([tensor], peer, 0) for peer, tensor in sends]
-            return works if device is None else [group._end_coalescing(device)]
+            return _kept(works) if device is None else [group._end_coalescing(device)]
 
         return Message("exchange", sum(tensor.nbytes for _, tensor in sends), post)
 
@@ -242,8 +251,14 @@ class Group:
     ) -> Pending:
         if not tensor.is_contiguous():
             raise ValueError(f"{verb} needs a contiguous tensor")
-        message = Message(verb, tensor.nbytes if sends else 0, lambda: [start()])
+        message = Message(verb, tensor.nbytes if sends else 0, lambda: _kept([start()]))
         return message if tensor.is_cuda else message.note_end()
+
+
+def _kept(works: list[Work]) -> list[Work]:
+    """``works``, some of which are also kept here; see ``_KEPT``."""
+    _KEPT.extend(works)
+    return works
 
 
 def _break_gloo(group: ProcessGroup) -> None:

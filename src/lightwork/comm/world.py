@@ -165,13 +165,13 @@ def open_group(
     from torch import distributed as dist
 
     group = _meet(world, timeout_s, environ)
+    _ENDED.append(group.process_group)
     try:
         yield group
     except BaseException:
         group.abort()
         raise
     finally:
-        _ENDED.append(group.process_group)
         group.close()
         dist.destroy_process_group()
 

@@ -11,7 +11,7 @@ from lightwork.planner.models import ModelChoice
 from lightwork.planner.proposal import measured_by
 from lightwork.planner.windowing import fit_text
 from lightwork.planner.wish import Wish
-from lightwork.tasks.extractive.examples import NOTES, Examples, shortlist
+from lightwork.tasks.extractive.examples import NOTES, Examples, noted, shortlist
 from lightwork.tasks.extractive.pretrained import SCRATCH
 
 SHOWN_SHARE = 0.02
@@ -115,7 +115,7 @@ def _noticed(examples: Examples) -> list[str]:
     for kind, text in NOTES.items():
         count, ids = examples.summary.get(kind, 0), examples.listed.get(kind, [])
         if count and kind not in _SAID:
-            lines.append(f"{count:,} {text}: {shortlist(ids, count)}")
+            lines.append(f"{noted(count, text)}: {shortlist(ids, count)}")
     return lines
 
 

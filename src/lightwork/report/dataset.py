@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightwork.tasks.extractive.examples import NOTES, SHOWN, Example, Examples
-from lightwork.tasks.extractive.languages import language_mix
+from lightwork.tasks.extractive.languages import language_shares
 
 REPEATED_IDS = "renamed_ids"
 """The count of a summary that stops training, where ids are not numbered."""
@@ -37,7 +37,7 @@ class SetFacts:
     shapes: tuple[str, ...]
     """Of each file, in the same order."""
     languages: dict[str, float]
-    """Shares, largest first; half of a question is its context."""
+    """Shares of the questions, largest first, as scoring would decide."""
     questions: int
     distinct_contexts: int
     gold_answers: int
@@ -88,7 +88,7 @@ def set_facts(files: Sequence[Path], read: Examples) -> SetFacts:
     return SetFacts(
         files=tuple(map(str, files)),
         shapes=read.shapes,
-        languages=language_mix(read),
+        languages=language_shares(read),
         questions=len(read),
         distinct_contexts=summary["contexts"],
         gold_answers=sum(read.classes.values()),
@@ -143,7 +143,7 @@ def _repeated(read: Examples) -> Noticed:
             count += 1
             ids.append(item.id)
         seen[asked] += 1
-    return Noticed(count, tuple(ids[:SHOWN]), "questions that stand earlier with the same context")
+    return Noticed(count, tuple(ids[:SHOWN]), "questions asked earlier about the same context")
 
 
 def _asked(item: Example) -> tuple[str, str]:

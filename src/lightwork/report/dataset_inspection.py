@@ -45,8 +45,8 @@ def inspect(
     A file may be a data set of the hub, ``hub:OWNER/NAME#SPLIT``, as in the settings.
 
     Misplaced answers and repeated ids stop nothing here. Raises ``DataError`` for files that cannot
-    be read, ``SettingsError`` for a tokenizer that cannot be had or sizes that leave no room, and
-    what :func:`write_squad` raises.
+    be read, ``SettingsError`` for a model that cannot be had or sizes that leave no room or are
+    more than it takes, and what :func:`write_squad` raises.
     """
     tokenizer = None if windowing is None else _tokenizer(windowing)
     read = _read(train, on_mismatch)
@@ -84,7 +84,25 @@ def _tokenizer(windowing: Windowing) -> Any:
         )
     tokenizer = load_tokenizer(resolve_source(windowing.source))
     check_options(tokenizer, windowing.options)
+    _check_length(windowing, len(tokenizer))
     return tokenizer
+
+
+def _check_length(windowing: Windowing, vocabulary: int) -> None:
+    """Refuse windows that the model has no positions for, as training does; it gets no weights."""
+    import torch
+
+    from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length
+
+    with torch.device("meta"):
+        model = build_model(
+            windowing.source,
+            dropout=None,
+            weights=False,
+            scratch=ScratchShape(),
+            vocabulary=vocabulary,
+        )
+    check_length(model, windowing.options.max_length)
 
 
 def _read(files: Sequence[Path], on_mismatch: OnMismatch) -> Examples:

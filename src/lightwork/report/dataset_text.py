@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Console
 from rich.text import Text
@@ -12,7 +13,7 @@ from lightwork.report.dataset_outcome import DatasetReport
 from lightwork.report.dataset_tokens import Lengths
 from lightwork.report.dataset_windows import WindowFacts
 from lightwork.report.dataset_writing import Written
-from lightwork.tasks.extractive.examples import shortlist, shown
+from lightwork.tasks.extractive.examples import noted, shortlist, shown
 from lightwork.tasks.extractive.gold import CLASSES
 
 WIDTH = 80
@@ -32,43 +33,48 @@ def percent(share: float) -> str:
     return f"{rounded:.0f} %" if rounded in (0, 100) else f"{rounded:.1f} %"
 
 
-def lines_of(report: DatasetReport) -> list[str]:
-    """The whole report."""
+def lines_of(report: DatasetReport, *, fold: bool = True) -> list[str]:
+    """The whole report.
+
+    Without ``fold`` a word that is longer than a line, such as a path, stays in one piece.
+    """
     lines = ["training questions"] if report.dev else []
-    lines += _wrapped(_set_blocks(report.train))
-    lines += _lengths(report)
+    lines += _wrapped(_set_blocks(report.train), fold)
+    lines += _wrapped([("lengths", _measured(report))], fold)
+    lines += _lengths(report.lengths_tokens or report.lengths_characters, report)
     if report.windows is not None:
-        lines += _wrapped(_window_blocks(report.windows))
+        lines += _wrapped(_window_blocks(report.windows), fold)
     if report.dev is not None and report.overlap is not None:
         lines += ["", "held-out questions"]
-        lines += _wrapped([*_set_blocks(report.dev), *_overlap_blocks(report.overlap)])
+        lines += _wrapped([*_set_blocks(report.dev), *_overlap_blocks(report.overlap)], fold)
         lines.append("")
-    return lines + _wrapped(_outcome_blocks(report))
+    return lines + _wrapped(_outcome_blocks(report), fold)
 
 
 def _set_blocks(facts: SetFacts) -> Iterator[Block]:
     for file, shape in zip(facts.files, facts.shapes, strict=True):
         yield "file", f"{file}: {shape}"
     languages = [f"{name} {percent(share)}" for name, share in facts.languages.items()]
-    yield "language", ", ".join(languages) or "no letters that tell it"
-    yield "questions", f"{facts.questions:,} about {facts.distinct_contexts:,} distinct contexts"
+    yield "language", ", ".join(languages)
+    contexts = noted(facts.distinct_contexts, "distinct contexts")
+    yield "questions", f"{facts.questions:,} about {contexts}"
     yield (
         "",
-        f"{facts.questions_with_answer:,} have an answer, {facts.questions_impossible:,} are "
+        f"{facts.questions_with_answer:,} with an answer, {facts.questions_impossible:,} "
         f"impossible; {facts.questions_trainable:,} can be trained on",
     )
     yield from _answer_blocks(facts)
     label = "noticed"
     for noticed in facts.noticed.values():
-        yield label, f"{noticed.count:,} {noticed.meaning}{_ids(noticed)}"
+        yield label, f"{noted(noticed.count, noticed.meaning)}{_ids(noticed)}"
         label = ""
     again = facts.repeated_questions
-    told = f"{again.count:,} {again.meaning}{_ids(again)}"
+    told = f"{noted(again.count, again.meaning)}{_ids(again)}"
     yield "repeated", told if again.count else "no question stands twice with the same context"
 
 
 def _answer_blocks(facts: SetFacts) -> Iterator[Block]:
-    yield "answers", f"{facts.gold_answers:,} gold answers"
+    yield "answers", noted(facts.gold_answers, "gold answers")
     for name, count in facts.answers_by_class.items():
         yield "", f"{count:,} {CLASSES[name]} ({name})"
     for text in facts.misplaced:
@@ -82,9 +88,18 @@ def _ids(noticed: Noticed) -> str:
     return f": {shortlist(list(noticed.ids), noticed.count)}" if noticed.ids else ""
 
 
-def _lengths(report: DatasetReport) -> list[str]:
+def _measured(report: DatasetReport) -> str:
+    """In what lengths are counted."""
+    if report.lengths_tokens:
+        return f"by the tokenizer of {report.model}; whole is question, context and special tokens"
+    return (
+        "in characters, since no --model is named; whole is question and context; with --model "
+        "they are tokens, and windows and padding are counted"
+    )
+
+
+def _lengths(lengths: Lengths, report: DatasetReport) -> list[str]:
     """A table; by characters where there is no tokenizer."""
-    lengths: Lengths = report.lengths_tokens or report.lengths_characters
     unit = "tokens" if report.lengths_tokens else "characters"
     rows = [
         ("question", lengths.question),
@@ -97,14 +112,7 @@ def _lengths(report: DatasetReport) -> list[str]:
         if spread is not None:
             numbers = f"{spread.p50:>11,}{spread.p90:>11,}{spread.max:>11,}"
             lines.append(f"{'':<{LABEL_COLUMNS}}{name:<12}{numbers}")
-    if report.lengths_tokens:
-        how = f"by the tokenizer of {report.model}; whole is question, context and special tokens"
-    else:
-        how = (
-            "in characters, since no --model is named; whole is question and context; with "
-            "--model they are tokens, and windows and padding are counted"
-        )
-    return [*_wrapped([("lengths", how)]), *lines]
+    return lines
 
 
 def _window_blocks(facts: WindowFacts) -> Iterator[Block]:
@@ -115,16 +123,17 @@ def _window_blocks(facts: WindowFacts) -> Iterator[Block]:
     )
     yield (
         "",
-        f"{facts.windows:,} windows, {facts.windows_per_question:.2f} for each question, of which "
-        f"{facts.trained_windows:,} are trained on; {percent(facts.one_window_share)} of the "
-        "questions are one window",
+        f"{noted(facts.windows, 'windows')} ({facts.trained_windows:,} trained on), "
+        f"{facts.windows_per_question:.2f} for each question; {percent(facts.one_window_share)} of "
+        "the questions are one window",
     )
     if facts.cut_questions:
         yield "", f"questions that are longer, and cut: {facts.cut_questions:,}"
+    ids = shortlist(list(facts.cut_answers_ids), facts.cut_answers)
     yield (
         "",
-        f"{facts.cut_answers:,} answers ({percent(facts.cut_answers_share)}) are whole in no "
-        "window and not learned",
+        f"{noted(facts.cut_answers, 'answers')} ({percent(facts.cut_answers_share)}) whole in no "
+        f"window, and not learned{ids and ': '}{ids}",
     )
     yield (
         "padding",
@@ -150,12 +159,13 @@ def _overlap_blocks(facts: Overlap) -> Iterator[Block]:
 
 
 def _outcome_blocks(report: DatasetReport) -> Iterator[Block]:
+    stops, what, fine = report.stops, "training", "nothing in the way of training"
     if report.written is not None:
         yield from _written_blocks(report.written)
-    stops = report.stops
+        stops, file = report.stops_when_written, report.written.file
+        what, fine = f"training on {file}", f"{file} can be trained on"
     if not stops:
-        yield "training", "nothing in the way of training"
-    what = "training" if report.written is None else "training on the files that were read"
+        yield "training", fine
     for number, reason in enumerate(stops):
         yield ("", reason) if number else ("training", f"{what} would stop: {reason}")
 
@@ -163,28 +173,33 @@ def _outcome_blocks(report: DatasetReport) -> Iterator[Block]:
 def _written_blocks(facts: Written) -> Iterator[Block]:
     yield (
         "written",
-        f"{facts.file}: {facts.questions:,} questions with {facts.answers:,} answers, SQuAD "
-        f"{facts.version.removeprefix('v')}",
+        f"{facts.file}: {noted(facts.questions, 'questions')} with "
+        f"{noted(facts.answers, 'answers')}, SQuAD {facts.version.removeprefix('v')}",
     )
     for count, what in (
-        (facts.left_out_unusable_questions, "questions left out: something in them is blank"),
-        (facts.left_out_unplaced_questions, "questions left out: no answer of theirs has a place"),
-        (facts.left_out_unplaced_answers, "answers left out: they have no place"),
-        (facts.stripped_questions, "questions written without the blanks around them"),
+        (facts.left_out_unusable_questions, "questions left out, with something blank"),
+        (facts.left_out_unplaced_questions, "questions left out, with no answer that has a place"),
+        (facts.left_out_unplaced_answers, "answers left out, without a place"),
+        (facts.stripped_questions, "questions written without outer blanks"),
     ):
         if count:
-            yield "", f"{count:,} {what}"
+            yield "", noted(count, what)
+    if facts.left_out_any:
+        yield "", "for training: as held-out questions they would have other scores"
 
 
-def _wrapped(blocks: Sequence[Block] | Iterator[Block]) -> list[str]:
+def _wrapped(blocks: Sequence[Block] | Iterator[Block], fold: bool) -> list[str]:
     """Lines of at most ``WIDTH`` places of a terminal, where a Chinese character takes two."""
-    console = Console(width=WIDTH)
     lines = []
     for label, text in blocks:
-        pieces = Text(shown(text, most=len(text))).wrap(
-            console, WIDTH - LABEL_COLUMNS, overflow="fold"
-        )
-        for number, piece in enumerate(pieces):
+        for number, piece in enumerate(_pieces(shown(text, most=len(text)), fold)):
             first = label if number == 0 else ""
-            lines.append(f"{first:<{LABEL_COLUMNS}}{piece.plain}".rstrip())
+            lines.append(f"{first:<{LABEL_COLUMNS}}{piece}".rstrip())
     return lines
+
+
+def _pieces(text: str, fold: bool) -> list[str]:
+    room = WIDTH - LABEL_COLUMNS
+    if fold:
+        return [line.plain for line in Text(text).wrap(Console(width=WIDTH), room, overflow="fold")]
+    return wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]

@@ -46,6 +46,7 @@ class Lengths:
 class Tokenised:
     """Lengths in tokens, and where answers stand; one row per question."""
 
+    ids: tuple[str, ...]
     question: Ints
     context: Ints
     distinct_context: Ints
@@ -108,6 +109,7 @@ def tokenised(examples: Examples, tokenizer: Any, progress: Progress | None = No
             columns.append((questions.lengths, contexts.lengths[piece.context], answer))
     question, context, answer = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return Tokenised(
+        ids=tuple(item.id for item in examples),
         question=question,
         context=context,
         distinct_context=np.array(list(known.values()), dtype=np.int64),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lightwork.data.plan import EpochPlan, padding_waste
 from lightwork.report.dataset_tokens import Tokenised
 from lightwork.tasks.extractive.cutting import cut_contexts, with_labels
+from lightwork.tasks.extractive.examples import SHOWN
 from lightwork.tasks.extractive.windows import WindowOptions
 
 Ints = NDArray[np.int64]
@@ -45,6 +46,8 @@ class WindowFacts:
     """Longer than ``max_question_length_tokens``."""
     cut_answers: int
     """Whole in no window."""
+    cut_answers_ids: tuple[str, ...]
+    """The first such questions."""
     cut_answers_share: float
     padding_to_max_length_share: float
     """Of the tokens of a batch, when every window is padded to ``max_length_tokens``."""
@@ -67,7 +70,7 @@ def window_facts(tokens: Tokenised, options: WindowOptions, batching: Batching) 
     windows = with_labels(windows, tokens.answer)
     count = np.bincount(windows.example, minlength=len(question))[used]
     answered = np.bincount(windows.example[windows.labelled], minlength=len(question))[used]
-    cut_answers = int((tokens.learned[used] & (answered == 0)).sum())
+    cut = used[tokens.learned[used] & (answered == 0)]
     trained = windows if tokens.no_answer else windows.only(windows.labelled)
     lengths = trained.question_length + trained.length + tokens.special_tokens
     return WindowFacts(
@@ -80,8 +83,9 @@ def window_facts(tokens: Tokenised, options: WindowOptions, batching: Batching) 
         one_window_share=int((count == 1).sum()) / max(len(used), 1),
         trained_windows=len(lengths),
         cut_questions=int((tokens.question[used] > options.max_question_length).sum()),
-        cut_answers=cut_answers,
-        cut_answers_share=cut_answers / max(int(tokens.learned.sum()), 1),
+        cut_answers=len(cut),
+        cut_answers_ids=tuple(tokens.ids[row] for row in cut[:SHOWN]),
+        cut_answers_share=len(cut) / max(int(tokens.learned.sum()), 1),
         padding_to_max_length_share=_padding(lengths, options.max_length),
         padding_planned_share=_planned_padding(lengths, batching),
     )

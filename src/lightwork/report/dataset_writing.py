@@ -10,7 +10,7 @@ from typing import Any
 
 from lightwork.disk import replacing
 from lightwork.errors import DataError, RunError
-from lightwork.tasks.extractive.examples import Example, Examples
+from lightwork.tasks.extractive.examples import Example, Examples, noted
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,23 @@ class Written:
     stripped_questions: int
     """Written without the blanks around them, which training does not see either."""
 
+    @property
+    def left_out_any(self) -> bool:
+        """Whether scores on this file would be others than those on what was read."""
+        return bool(
+            self.left_out_unusable_questions
+            or self.left_out_unplaced_questions
+            or self.left_out_unplaced_answers
+        )
+
 
 def write_squad(target: Path, read: Examples) -> Written:
     """Write ``read`` to ``target``, which is whole or as it was before.
 
     Every distinct context is an article of its own, in the order in which they come first: so
-    nobody takes the contexts for parts of one text. The version is 2.0 when a question is
-    impossible, else 1.1. Raises ``DataError`` when no question is left, ``RunError`` when the file
-    cannot be written.
+    nobody takes the contexts for parts of one text. Titles are not kept. The version is 2.0 when a
+    question is impossible, else 1.1. Raises ``DataError`` when no question is left, ``RunError``
+    when the file cannot be written.
     """
     counts: Counter[str] = Counter()
     contexts: dict[str, list[dict[str, Any]]] = {}
@@ -50,7 +59,11 @@ def write_squad(target: Path, read: Examples) -> Written:
         contexts.setdefault(item.context, []).append(question)
     questions = [question for some in contexts.values() for question in some]
     if not questions:
-        raise DataError(f"none of the {len(read):,} questions can be written: {dict(counts)}")
+        raise DataError(
+            f"--write: none of {noted(len(read), 'questions')} can be written: "
+            f"{counts['unusable']:,} with something blank, {counts['unplaced']:,} with no answer "
+            "that has a place"
+        )
     version = "v2.0" if any(question["is_impossible"] for question in questions) else "1.1"
     if version == "1.1":
         for question in questions:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+_PLURAL = re.compile(r"(?<=\w)s\b")
 
 SHOWN = 5
 """How many ids a message or a list of affected ids shows; the total is always given as well."""
@@ -13,15 +16,15 @@ NOTES = {
     "examples": "questions",
     "contexts": "different contexts",
     "answers": "gold answers",
-    "impossible": "questions without an answer in their context",
-    "flag_conflicts": "questions whose is_impossible contradicts their answers (the answers count)",
+    "impossible": "questions without an answer in the context",
+    "flag_conflicts": "questions whose is_impossible contradicts the answers (the answers count)",
     "blank_contexts": "questions with a blank context (not trained on, answered with nothing)",
     "blank_questions": "blank questions (not trained on, answered from the context alone)",
-    "questions_with_outer_blanks": "questions with blanks around them (left out when tokenising)",
-    "blank_answers": "blank gold answers (they do not count)",
-    "odd_starts": "answer_start values written as text or with a point (read as whole numbers)",
-    "misplaced_answers": "gold answers that are not at their answer_start (scored, not learned)",
-    "repaired_answers": "gold answers moved to the only place where their text stands",
+    "questions_with_outer_blanks": "questions with outer blanks (tokenised without them)",
+    "blank_answers": "blank gold answers (not counted)",
+    "odd_starts": "answer_start values written as text or with a point (the whole number counts)",
+    "misplaced_answers": "gold answers not at the answer_start given (scored, not learned)",
+    "repaired_answers": "gold answers moved to the only place where the text stands",
     "ambiguous_answers": (
         "gold answers without an offset whose text stands more than once (scored, not learned)"
     ),
@@ -32,12 +35,12 @@ NOTES = {
     "renamed_ids": "ids that an earlier question has too (numbered id-2, id-3 and so on)",
     "unusable_examples": "questions without a window (blank, or no answer has a place)",
     "cut_questions": "questions longer than data.max_question_length (cut)",
-    "off_border_answers": "answers that begin or end inside a token (learned with all of it)",
+    "off_border_answers": "answers beginning or ending inside a token (learned with all of it)",
     "cut_answers": "questions whose answer is whole in no window",
     "no_answer_windows": "windows without the answer (learned as no answer)",
     "windows_without_answer": "windows without the answer (left out)",
 }
-"""What a count of reading, or of cutting windows, counts: to be read after the number."""
+"""What a count of reading, or of cutting windows, counts; ``noted`` puts the number before it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,16 @@ class Tally:
         ids = self.listed.setdefault(kind, [])
         if len(ids) < SHOWN and example_id not in ids:
             ids.append(example_id)
+
+
+def noted(count: int, phrase: str) -> str:
+    """``1 blank question`` or ``1,234 blank questions``; ``phrase`` is in the plural.
+
+    The first word that ends in s is its noun; what comes after it must suit one and many.
+    """
+    if count == 1:
+        phrase = _PLURAL.sub("", phrase, count=1)
+    return f"{count:,} {phrase}"
 
 
 def shortlist(ids: list[str], total: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,18 +15,22 @@ from lightwork.tasks.extractive.examples import SHOWN, Answer, Tally, shown
 from lightwork.tasks.extractive.formats.shapes import MISSING, Row
 
 OnMismatch = Literal["stop", "repair", "drop"]
+
+_WHOLE_NUMBER = re.compile(r"\s*(-?\d{1,18})(?:\.0+)?\s*")
+"""As pandas writes a column of numbers with gaps: 20.0."""
+
 CLASSES = {
-    "ok": "stand at their answer_start",
-    "shifted_unique": "stand elsewhere, at one place only",
-    "shifted_ambiguous": "stand elsewhere, at several places",
-    "absent": "stand nowhere in the context",
-    "out_of_range": "have an answer_start outside the context",
-    "no_start": "have no answer_start, or one that is -1 or not a whole number",
-    "located": "come without offsets and stand at one place",
-    "ambiguous": "come without offsets and stand at several places",
-    "unlocated": "come without offsets and stand nowhere",
+    "ok": "at the answer_start given",
+    "shifted_unique": "elsewhere, at one place only",
+    "shifted_ambiguous": "elsewhere, at several places",
+    "absent": "nowhere in the context",
+    "out_of_range": "with an answer_start outside the context",
+    "no_start": "without an answer_start, or with one that is -1 or not a whole number",
+    "located": "without offsets, at one place only",
+    "ambiguous": "without offsets, at several places",
+    "unlocated": "without offsets, nowhere in the context",
 }
-"""What is true of the gold answers of each class; the last three are those of raw CMRC 2018."""
+"""Where the gold answers of each class stand; the last three are those of raw CMRC 2018."""
 
 
 @dataclass(frozen=True)
@@ -84,16 +89,15 @@ def _as_written(given: Any) -> str:
 
 
 def whole_number(value: Any) -> int | None:
-    """``answer_start`` as a number: 20, 20.0 and "20" are the same, all else is None."""
+    """``answer_start`` as a number: 20, 20.0, "20" and "20.0" are the same, all else is None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, str) and len(value) < 20:
-        digits = value.strip().removeprefix("-")
-        return int(value) if digits.isdecimal() else None
+    if isinstance(value, str) and (written := _WHOLE_NUMBER.fullmatch(value)):
+        return int(written[1])
     return None
 
 

@@ -1,6 +1,6 @@
 """Which language a text is in, as far as scripts and a few common words tell.
 
-A guess for choosing a pretrained model (``language_mix``) and a way of scoring (``language_code``),
+A guess for choosing a pretrained model (``language_mix``) and a way of scoring (``languages_of``),
 not a classification: Latin script is called English when enough of its words are common English
 ones, and Chinese characters are called Chinese unless kana stand among them.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lightwork.tasks.extractive.examples import Example
 
@@ -71,8 +71,13 @@ _WORDS_OF = {
 }
 _COMMON_OF_WORDS = 0.05
 """This share of a text, and two different words, tell its language."""
-_FEW_WORDS = 20
-"""So many words may lack common ones, whatever their language."""
+_SHORT_WORDS = 20
+"""A text of fewer words is English by a single word that its neighbours do not have."""
+_ONLY_ENGLISH = _WORDS_OF["en"].difference(
+    "to of that for are were by it can not have does as his".split()
+)
+_FEW_WORDS = 6
+"""Fewer words than these may lack common ones, whatever their language."""
 
 _LANGUAGE_OF_SCRIPT = {
     "Kana": "ja", "Hangul": "ko", "Devanagari": "hi", "Thai": "th", "Greek": "el",
@@ -109,6 +114,26 @@ def language_mix(examples: Iterable[Example]) -> dict[str, float]:
     return {name: count / counts.total() for name, count in counts.most_common()}
 
 
+def language_shares(examples: Iterable[Example]) -> dict[str, float]:
+    """The names of ``languages_of`` with their shares of the questions, largest first."""
+    texts = ((item.context, (answer.text for answer in item.answers)) for item in examples)
+    counts = Counter(LANGUAGE_NAMES[code] for code in languages_of(texts))
+    return {name: count / counts.total() for name, count in counts.most_common()}
+
+
+def languages_of(questions: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """The codes of the languages that questions, each a context with gold answers, are scored in.
+
+    That of the context; of the answers where it has no letters; English where they have none too.
+    """
+    known: dict[str, str] = {}
+    for context, answers in questions:
+        code = known.get(context)
+        if code is None:
+            code = known[context] = language_code(context)
+        yield code or language_code(" ".join(answers)) or "en"
+
+
 def language_code(text: str) -> str:
     """The code of the main language of a text, one of ``LANGUAGES``; nothing without letters.
 
@@ -139,6 +164,8 @@ def _latin(text: str) -> str:
     code = max(found, key=lambda name: sum(found[name]))
     if len(found[code]) > 1 and sum(found[code]) >= _COMMON_OF_WORDS * words:
         return code if code in LANGUAGE_NAMES else "other"
+    if words < _SHORT_WORDS and code == "en" and _ONLY_ENGLISH & counts.keys():
+        return "en"
     return "en" if words < _FEW_WORDS and text.isascii() else "other"
 
 

@@ -16,6 +16,13 @@ from typing import IO, cast
 from lightwork.errors import DataError
 
 _GZIP = b"\x1f\x8b"
+_OTHER_MARKS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+"""Byte-order marks; that of UTF-16 is the beginning of one of UTF-32."""
 _OTHER_PACKING = {
     b"PK\x03\x04": "a zip archive",
     b"BZh": "packed with bzip2",
@@ -70,8 +77,18 @@ def decoded(file: Path, data: bytes, before: int = 0) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        begins_utf16 = not before and data[:2] in (b"\xff\xfe", b"\xfe\xff")
-        guess = " (it begins like UTF-16)" if begins_utf16 else ""
+        guess = (
+            ""
+            if before
+            else next(
+                (
+                    f" (it begins like {name})"
+                    for mark, name in _OTHER_MARKS
+                    if data.startswith(mark)
+                ),
+                "",
+            )
+        )
         raise DataError(
             f"{file}: not valid UTF-8 at byte {before + error.start}{guess}; save the file as UTF-8"
         ) from None

@@ -28,6 +28,7 @@ from lightwork.tasks.extractive.formats.opened import OpenFile, decoded
 from lightwork.tasks.extractive.formats.other_tasks import refuse_other_task
 from lightwork.tasks.extractive.formats.place import Place
 from lightwork.tasks.extractive.formats.shapes import Cell
+from lightwork.tasks.extractive.formats.text import other_format
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PARQUET = b"PAR1"
@@ -121,7 +122,8 @@ def _check_columns(place: Place, names: list[str]) -> None:
         refuse_other_task(place, columns)
     if missing:
         found = ", ".join(shown(name) for name in names[:8])
-        raise place.problem(f"expected {_EXPECTED}, found {found}")
+        hint = other_format("".join(names[:1]))
+        raise place.problem(f"expected {_EXPECTED}, found {found}{hint}")
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

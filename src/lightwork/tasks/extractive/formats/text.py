@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -11,6 +10,12 @@ from typing import IO, Any
 
 from lightwork.errors import DataError
 from lightwork.tasks.extractive.examples import shown
+from lightwork.tasks.extractive.formats.json_places import (
+    deep_value,
+    long_number,
+    place_in,
+    repeated_key,
+)
 from lightwork.tasks.extractive.formats.opened import decoded
 
 
@@ -21,7 +26,7 @@ class _RepeatedKeyError(ValueError):
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise _RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        raise _RepeatedKeyError
     return values
 
 
@@ -33,26 +38,38 @@ def parsed(file: Path, text: str, line: int = 0) -> Any:
 
     Raises ``DataError`` with the line and column of what is not JSON.
     """
-    where = f"line {line}: " if line else ""
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         at_end = not error.doc[error.pos :].strip() or "Unterminated" in error.msg
-        cut = "; the file seems to be cut off" if at_end else ""
+        hint = "; the file seems to be cut off" if at_end else "" if line else other_format(text)
         where = f"line {line or error.lineno}, column {error.colno}"
-        raise DataError(f"{file}: {where}: not JSON ({error.msg}){cut}") from None
-    except _RepeatedKeyError as error:
-        raise DataError(
-            f"{file}: {where}the key {shown(str(error))!r} stands twice in one object"
-        ) from None
+        raise DataError(f"{file}: {where}: not JSON ({error.msg}){hint}") from None
+    except _RepeatedKeyError:
+        key, offset = repeated_key(text)
+        told = f"the key {shown(key)!r} stands twice in one object, again"
     except ValueError:
-        raise DataError(
-            f"{file}: {where}not JSON that can be read: a number has too many digits"
-        ) from None
+        told, offset = "not JSON that can be read: a number has too many digits,", long_number(text)
     except RecursionError:
-        raise DataError(
-            f"{file}: {where}not JSON that can be read: lists or objects are nested too deeply"
-        ) from None
+        told = "not JSON that can be read: lists or objects are nested too deeply,"
+        offset = deep_value(text)
+    where = f"line {line}: " if line else ""
+    raise DataError(f"{file}: {where}{told}{place_in(text, offset, line)}")
+
+
+def other_format(text: str) -> str:
+    """What ``text`` seems to be instead of data, and what to do; nothing where that is unclear."""
+    begin = text.lstrip()[:1000]
+    first_line = begin.partition("\n")[0]
+    for delimiter, ending in (("\t", ".tsv"), (",", ".csv")):
+        names = {name.strip().strip('"') for name in first_line.split(delimiter)}
+        if {"question", "context"} <= names:
+            return f"; it begins like a table: give it a name that ends in {ending}"
+    if begin.startswith("version https://git-lfs"):
+        return "; it is a pointer of Git LFS: fetch the file itself with git lfs pull"
+    if begin.startswith("<"):
+        return "; it begins like a web page (HTML): fetch the file itself"
+    return "; it holds zero bytes, as UTF-16 does: save it as UTF-8" if "\0" in begin else ""
 
 
 def json_values(file: Path, stream: IO[bytes]) -> Iterator[tuple[int, Any]]:

@@ -12,7 +12,7 @@ from lightwork.tasks.extractive.languages import (
     AUTO,
     LANGUAGE_NAMES,
     LANGUAGES,
-    language_code,
+    languages_of,
 )
 from lightwork.tasks.extractive.scoring import chinese, english, korean
 from lightwork.tasks.extractive.scoring.multilingual import comparison
@@ -82,15 +82,9 @@ def definition(golds: Mapping[str, Gold], language: str = AUTO) -> Definitions:
 
 
 def _detected(golds: Mapping[str, Gold]) -> dict[str, str]:
-    """The language of each question; contexts of several questions are looked at once."""
-    known: dict[str, str] = {}
-    found = {}
-    for question, gold in golds.items():
-        code = known.get(gold.context)
-        if code is None:
-            code = known[gold.context] = language_code(gold.context)
-        found[question] = code or language_code(" ".join(gold.answers)) or "en"
-    return found
+    """The language of each question."""
+    found = languages_of((gold.context, gold.answers) for gold in golds.values())
+    return dict(zip(golds, found, strict=True))
 
 
 @cache
