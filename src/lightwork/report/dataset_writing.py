@@ -64,6 +64,23 @@ def write_squad(target: Path, read: Examples) -> Written:
             f"{counts['unusable']:,} with something blank, {counts['unplaced']:,} with no answer "
             "that has a place"
         )
+    document = _document(contexts)
+    _write(target, json.dumps(document, ensure_ascii=False).encode())
+    return Written(
+        file=str(target),
+        version=document["version"],
+        questions=len(questions),
+        answers=sum(len(question["answers"]) for question in questions),
+        left_out_unusable_questions=counts["unusable"],
+        left_out_unplaced_questions=counts["unplaced"],
+        left_out_unplaced_answers=counts["unplaced_answers"],
+        stripped_questions=counts["stripped"],
+    )
+
+
+def _document(contexts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Context -> its questions, as a SQuAD document; 1.1 knows no ``is_impossible``."""
+    questions = [question for some in contexts.values() for question in some]
     version = "v2.0" if any(question["is_impossible"] for question in questions) else "1.1"
     if version == "1.1":
         for question in questions:
@@ -72,17 +89,7 @@ def write_squad(target: Path, read: Examples) -> Written:
         {"title": "", "paragraphs": [{"context": context, "qas": some}]}
         for context, some in contexts.items()
     ]
-    _write(target, json.dumps({"version": version, "data": data}, ensure_ascii=False).encode())
-    return Written(
-        file=str(target),
-        version=version,
-        questions=len(questions),
-        answers=sum(len(question["answers"]) for question in questions),
-        left_out_unusable_questions=counts["unusable"],
-        left_out_unplaced_questions=counts["unplaced"],
-        left_out_unplaced_answers=counts["unplaced_answers"],
-        stripped_questions=counts["stripped"],
-    )
+    return {"version": version, "data": data}
 
 
 def _left_out(item: Example) -> str:

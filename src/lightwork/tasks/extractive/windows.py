@@ -26,10 +26,10 @@ questions are neighbours; otherwise again whenever it comes back after a piece w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,7 @@ from lightwork.tasks.extractive.labels import answer_tokens
 from lightwork.tasks.extractive.pieces import Piece, pieces_of, texts_of
 
 Progress = Callable[[int, int], None]
+Value = TypeVar("Value")
 
 Ints = NDArray[np.int64]
 
@@ -173,14 +174,18 @@ def write_windows(
             columns = _columns(piece, contexts, next(encoded), rules, tally)
             windows += len(columns["tokens"])
             append(columns)
-    counts = {kind: tally.counts[kind] for kind in NOTED if kind in tally.counts}
-    listed = {kind: tally.listed[kind] for kind in NOTED if kind in tally.listed}
     if training and not windows:
         raise DataError(
             f"none of the {len(examples):,} examples gives a window to train on: "
-            f"{counts}; is data.max_length too short for the answers?"
+            f"{_noted(tally.counts)}; is data.max_length too short for the answers?"
         )
-    return Facts({"examples": len(examples), "windows": windows, **counts}, listed)
+    summary = {"examples": len(examples), "windows": windows, **_noted(tally.counts)}
+    return Facts(summary, _noted(tally.listed))
+
+
+def _noted(kinds: Mapping[str, Value]) -> dict[str, Value]:
+    """In the order it is told."""
+    return {kind: kinds[kind] for kind in NOTED if kind in kinds}
 
 
 def _columns(
