@@ -492,6 +492,13 @@ def test_no_room_for_a_context_names_the_cause() -> None:
     assert "data.max_length is 64, but must be at least 68" in mistakes("data.max_length=64")
 
 
+def test_a_rule_for_the_rate_needs_a_reference(folder: Path) -> None:
+    both = load("train.lr_rule=sqrt", "train.reference_batch_size=16").train
+    assert (both.lr_rule, both.reference_batch_size) == ("sqrt", 16)
+    for alone in ("train.lr_rule=linear", "train.reference_batch_size=16"):
+        assert "give both" in mistakes(alone)
+
+
 def test_patience_needs_scores(folder: Path) -> None:
     with pytest.raises(SettingsError, match=r"without data\.dev there are no scores"):
         load("train.patience=2")

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs/from-one-card-to-many.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 PYTHON = [text for kind, text in BLOCKS if kind == "python"]
 RUNNER = """
-import io, json, sys
+import io, json, os, sys
 from contextlib import redirect_stdout
 
 names, printed = {"__name__": "__main__"}, []
@@ -24,7 +24,9 @@ for number, block in enumerate(json.loads(open("blocks.json").read()), 1):
     with redirect_stdout(io.StringIO()) as output:
         exec(compile(block, f"block {number}", "exec"), names)
     printed.append(output.getvalue())
-open("printed.json", "w").write(json.dumps(printed))
+with open("printed.json", "w") as file:
+    file.write(json.dumps(printed))
+os._exit(0)  # the gloo groups of plain PyTorch in a block may abort a process while Python ends
 """
 
 

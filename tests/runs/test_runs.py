@@ -48,6 +48,19 @@ def test_dropout_belongs_to_shares_not_to_ranks(world: World, losses: Losses) ->
     assert losses(other_seed) != pytest.approx(losses(one), rel=1e-2)
 
 
+def test_the_rate_follows_the_batch_and_never_the_ranks(world: World) -> None:
+    rule = ("train.lr_rule=sqrt", "train.reference_batch_size=2", "train.max_steps=3")
+    rates = []
+    for ranks, name, overrides in ((1, "rule1", rule), (2, "rule2", rule), (2, "plain", rule[2:])):
+        run = world.train(ranks, name, *overrides)
+        lines = (run / "metrics" / "rank0.jsonl").read_text().splitlines()
+        rates.append([json.loads(line)["learning_rate"] for line in lines])
+    assert rates[0] == rates[1]
+    assert rates[0] == pytest.approx([2 * rate for rate in rates[2]]), "the batch is 4 x 2"
+    told = "learning rate 0.002 instead of 0.001: the batch has 8 windows, not 2"
+    assert told in (world.folder / "rule2" / "logs" / "rank0.log").read_text()
+
+
 def test_ddp_agrees_with_all_reduce(world: World, alone: Path, losses: Losses) -> None:
     run = world.train(2, "ddp", "train.shares=3", "sync.strategy=ddp", *SEVEN)
     assert losses(run) == pytest.approx(losses(alone), rel=1e-6)

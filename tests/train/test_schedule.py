@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lightwork.train.schedule import Schedule
+from lightwork.train.schedule import Schedule, scaled_rate
 
 
 def test_linear_warms_up_and_falls_to_one_part_above_zero() -> None:
@@ -36,3 +36,11 @@ def test_every_step_of_the_shortest_runs_has_a_rate(kind: str) -> None:
             schedule = Schedule(1.0, total, ratio, kind)  # type: ignore[arg-type]
             rates = [schedule.learning_rate(step) for step in range(1, total + 1)]
             assert all(0 < rate <= 1 for rate in rates)
+
+
+def test_the_rate_follows_the_batch_by_the_rule_that_is_asked_for() -> None:
+    assert scaled_rate(3e-5, 128, 32, "linear") == pytest.approx(12e-5)
+    assert scaled_rate(3e-5, 128, 32, "sqrt") == pytest.approx(6e-5)
+    assert scaled_rate(3e-5, 8, 32, "sqrt") == pytest.approx(1.5e-5)
+    assert scaled_rate(3e-5, 128, None, "none") == 3e-5
+    assert scaled_rate(3e-5, 32, 32, "linear") == 3e-5

@@ -131,6 +131,10 @@ def _training(settings: Settings) -> dict[str, str]:
         "dropout": "as in the model's config" if model.dropout is None else f"{model.dropout:g}",
         "seed": str(train.seed),
     }
+    if train.reference_batch_size is not None:
+        rows["learning rate"] += (
+            f"; scaled by the {train.lr_rule} rule from a batch of {train.reference_batch_size}"
+        )
     if data.limit is not None:
         rows["training questions"] = f"the first {data.limit:,}"
     if model.freeze != "none":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +28,10 @@ from lightwork.sync.tree import Tree
 from lightwork.tasks.contract import Batch
 from lightwork.train.checkpoint import Part
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
-from lightwork.train.schedule import Schedule
+from lightwork.train.schedule import Schedule, scaled_rate
 from lightwork.train.step import Model, Stepper
+
+log = logging.getLogger("lightwork")
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,20 @@ def _filler(start: Start, model: Model) -> Callable[[], Batch]:
 def _schedule(settings: Settings, loader: Loader) -> Schedule:
     train = settings.train
     steps = train.epochs * loader.batches_per_epoch
+    peak = scaled_rate(
+        train.learning_rate, train.batch_size, train.reference_batch_size, train.lr_rule
+    )
+    if peak != train.learning_rate:
+        log.info(
+            "learning rate %g instead of %g: the batch has %d windows, not %d (train.lr_rule %s)",
+            peak,
+            train.learning_rate,
+            train.batch_size,
+            train.reference_batch_size,
+            train.lr_rule,
+        )
     return Schedule(
-        peak=train.learning_rate,
+        peak=peak,
         total_steps=min(steps, train.max_steps or steps),
         warmup_ratio=train.warmup_ratio,
         kind=train.schedule,

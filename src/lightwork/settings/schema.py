@@ -141,6 +141,12 @@ class TrainSettings(Section):
     epochs: Whole = identity(2, "Passes over the training windows", ge=1)
     max_steps: AtLeastOne | None = identity(None, "Stop after so many updates; null: epochs decide")
     learning_rate: Number = identity(3e-5, "Highest learning rate", gt=0, le=1)
+    reference_batch_size: AtLeastOne | None = identity(
+        None, "The batch that train.learning_rate was chosen for; for train.lr_rule"
+    )
+    lr_rule: Literal["none", "sqrt", "linear"] = identity(
+        "none", "How the rate follows batch_size / reference_batch_size; ranks never count"
+    )
     schedule: Literal["linear", "cosine", "constant"] = identity(
         "linear", "Course of the learning rate after the warm-up"
     )
@@ -160,6 +166,16 @@ class TrainSettings(Section):
         None, "Score data.dev every so many steps; null: after every epoch"
     )
     log_every_steps: Whole = reporting(10, "Steps between two lines of progress", ge=1)
+
+    @model_validator(mode="after")
+    def _rule_has_a_reference(self) -> TrainSettings:
+        if (self.lr_rule == "none") != (self.reference_batch_size is None):
+            raise ValueError(
+                f"train.lr_rule is {self.lr_rule} and train.reference_batch_size is "
+                f"{self.reference_batch_size}: give both, as in train.lr_rule=sqrt "
+                "train.reference_batch_size=32, or neither"
+            )
+        return self
 
 
 class EvaluateSettings(Section):

@@ -6,6 +6,21 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+LrRule = Literal["none", "sqrt", "linear"]
+
+
+def scaled_rate(rate: float, batch_size: int, reference: int | None, rule: LrRule) -> float:
+    """The rate for a batch of ``batch_size`` where ``rate`` was chosen for one of ``reference``.
+
+    ``linear`` multiplies by the ratio of the batches (Goyal et al., "Accurate, Large Minibatch
+    SGD", 2017), ``sqrt`` by its root, as is usual with Adam (Malladi et al., "On the SDEs and
+    Scaling Rules for Adaptive Gradient Algorithms", 2022).
+    """
+    if rule == "none" or reference is None:
+        return rate
+    ratio = batch_size / reference
+    return rate * (ratio if rule == "linear" else math.sqrt(ratio))
+
 
 @dataclass(frozen=True)
 class Schedule:
