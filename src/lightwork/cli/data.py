@@ -97,18 +97,14 @@ def data(  # noqa: PLR0913 - options of a command
     from lightwork.report.dataset_text import lines_of
     from lightwork.telemetry.logs import logging_to
 
+    windowing = None if model is None else _windowing(model, sizes)
     with logging_to(None, rank=0):
         report = inspect(
-            train_files,
-            dev_files,
-            on_mismatch=mode,
-            windowing=None if model is None else _windowing(model, sizes),
-            target=target,
+            train_files, dev_files, on_mismatch=mode, windowing=windowing, target=target
         )
-    if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=2))
-    else:
-        typer.echo("\n".join(lines_of(report, fold=sys.stdout.isatty())))
+    folded = sys.stdout.isatty()
+    lines = [json.dumps(report.as_json(), indent=2)] if as_json else lines_of(report, fold=folded)
+    typer.echo("\n".join(lines))
 
 
 def _mode(given: str | None, *, writing: bool) -> OnMismatch:

@@ -83,13 +83,12 @@ def window_columns(
     end = np.where(cut.labelled, cut.label_last + shift, cls)
     tokens = context_first + cut.length + after
     ids, types = _pools(contexts, questions, template)
-    question_at = template.special_tokens + questions.starts[cut.example]
     context_at = contexts.starts[cut.context] + cut.first
     fixed = np.zeros_like(tokens)
     # Every window is five runs of one pool of ids: before, question, between, context, after.
     runs_at = (
         fixed,
-        question_at,
+        template.special_tokens + questions.starts[cut.example],
         fixed + before,
         template.special_tokens + len(questions.ids) + context_at,
         fixed + before + between,

@@ -175,12 +175,16 @@ def write_windows(
             windows += len(columns["tokens"])
             append(columns)
     if training and not windows:
-        raise DataError(
-            f"none of the {len(examples):,} examples gives a window to train on: "
-            f"{_noted(tally.counts)}; is data.max_length too short for the answers?"
-        )
+        raise _without_windows(examples, tally)
     summary = {"examples": len(examples), "windows": windows, **_noted(tally.counts)}
     return Facts(summary, _noted(tally.listed))
+
+
+def _without_windows(examples: Examples, tally: Tally) -> DataError:
+    return DataError(
+        f"none of the {len(examples):,} examples gives a window to train on: "
+        f"{_noted(tally.counts)}; is data.max_length too short for the answers?"
+    )
 
 
 def _noted(kinds: Mapping[str, Value]) -> dict[str, Value]:
