@@ -16,6 +16,7 @@ from lightwork.tasks.extractive.languages import (
     language_code,
     language_mix,
     language_shares,
+    languages_of,
 )
 from lightwork.tasks.extractive.scoring.definitions import Gold, definition
 from tests.tasks.made import example
@@ -188,3 +189,13 @@ def test_every_code_has_a_name() -> None:
     assert list(LANGUAGES) == [AUTO, *LANGUAGE_NAMES]
     assert len(set(LANGUAGE_NAMES.values())) == len(LANGUAGE_NAMES)
     assert set(CODES) <= set(LANGUAGES)
+
+
+def test_what_cannot_be_told_is_what_its_neighbours_are() -> None:
+    plain = "The tower of the harbour was built by the old master in the winter ."
+    names = "Dorila Nordahl Talmere Nalek Torby Kell Brell Ravel"
+    tower = "望江塔建于1957年，由王某设计。塔内使用灯光，共有十二层。"
+    many = [(f"{plain} {n}", ["x"]) for n in range(19)]
+    assert languages_of([(names, ["x"])]) == ["other"], "alone nothing tells it"
+    assert languages_of([*many, (names, ["x"]), (tower, ["x"])]) == ["en"] * 20 + ["zh"]
+    assert languages_of([*many[:5], (names, ["x"])])[-1] == "other", "too few neighbours"

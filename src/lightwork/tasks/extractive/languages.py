@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lightwork.tasks.extractive.examples import Example
 
@@ -83,6 +83,8 @@ _LANGUAGE_OF_SCRIPT = {
     "Kana": "ja", "Hangul": "ko", "Devanagari": "hi", "Thai": "th", "Greek": "el",
 }  # fmt: skip
 
+_NEARLY_ALL = 0.9
+
 _NOT_ARABIC = frozenset("پچژگکیےڈٹڑںھہۂ")
 """Letters of Persian, Urdu and their neighbours that Arabic does not have."""
 _OTHERS_OF_ARABIC = 0.02
@@ -121,17 +123,25 @@ def language_shares(examples: Iterable[Example]) -> dict[str, float]:
     return {name: count / counts.total() for name, count in counts.most_common()}
 
 
-def languages_of(questions: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+def languages_of(questions: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
     """The codes of the languages that questions, each a context with gold answers, are scored in.
 
     That of the context; of the answers where it has no letters; English where they have none too.
+    Where nearly all that is told in Latin script is one language, what cannot be told is that too:
+    a line of names among English ones is English.
     """
     known: dict[str, str] = {}
+    codes = []
     for context, answers in questions:
         code = known.get(context)
         if code is None:
             code = known[context] = language_code(context)
-        yield code or language_code(" ".join(answers)) or "en"
+        codes.append(code or language_code(" ".join(answers)) or "en")
+    latin = Counter(code for code in codes if code in _WORDS_OF or code == "other")
+    main, count = latin.most_common(1)[0] if latin else ("other", 0)
+    if count >= _NEARLY_ALL * latin.total():
+        return [main if code == "other" else code for code in codes]
+    return codes
 
 
 def language_code(text: str) -> str:
