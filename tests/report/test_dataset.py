@@ -121,7 +121,7 @@ def test_data_sets_of_the_hub_are_fetched(tmp_path: Path, monkeypatch: pytest.Mo
         assert cache.is_absolute()
         return file
 
-    monkeypatch.setattr("lightwork.report.dataset_inspection.fetch", fetch)
+    monkeypatch.setattr("lightwork.tasks.extractive.formats.hub.fetch", fetch)
     report = inspect([Path("hub:owner/name#validation")], [file], on_mismatch="drop")
     assert report.train.files == ("hub:owner/name#validation",)
     assert report.train.questions == 1

@@ -127,7 +127,7 @@ def test_it_does_not_matter_how_much_is_tokenised_at_a_time(
     read = made(random.Random(1), 50, impossible=True)
     tokenizer = word_tokenizer([text for item in read for text in (item.context, item.question)])
     at_once = tokenised(read, tokenizer)
-    monkeypatch.setattr("lightwork.report.dataset_tokens.PIECE_EXAMPLES", 3)
+    monkeypatch.setattr("lightwork.tasks.extractive.pieces.PIECE_EXAMPLES", 3)
     in_pieces = tokenised(read, tokenizer)
     for name in ("question", "context", "distinct_context", "answer", "usable", "learned"):
         assert np.array_equal(getattr(at_once, name), getattr(in_pieces, name)), name

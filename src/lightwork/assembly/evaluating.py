@@ -55,7 +55,8 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
             result = evaluate(group, model, store, settings.evaluate.batch_tokens)
             _write(group, task, result, out)
             _say(store, result)
-            log.info("%s", task.scored_as(store))
+            if group.rank == 0:
+                log.info("%s", task.scored_as(store))
             if learned.impossible:
                 log.info(
                     'said "no answer" where its score exceeds that of the best text by more than '
@@ -72,7 +73,7 @@ def run_evaluate(run: Path, data: Sequence[Path], out: Path, settings: Settings)
 
 
 def _write(group: Group, task: Task, result: Evaluation, out: Path) -> None:
-    """Three files, from rank 0; a failure there is everybody's."""
+    """The files, from rank 0; a failure there is everybody's."""
     problem = None
     if group.rank == 0:
         assert result.predictions is not None

@@ -59,7 +59,7 @@ def prepare(settings: Settings) -> Prepared:
     if data.dev:
         dev = prepare_store(settings, tokenizer, data.dev, training=False)
         _say_summary("held-out", dev)
-        _warn_of_training_files(settings)
+        _warn_of_training_files(data.dev, train, dev)
     return Prepared(tokenizer, train, dev)
 
 
@@ -71,10 +71,11 @@ def prepare_store(
     options = WindowOptions(data.max_length, data.stride, data.max_question_length)
     check_options(tokenizer, options)
     files = on_disk(files, data.cache)
+    digests = _digests(files)
     # Scoring compares texts, as the official scripts do: a misplaced answer counts there.
     limit, on_mismatch = (data.limit, data.on_mismatch) if training else (None, "drop")
     key = content_key(
-        files=_digests(files),
+        files=digests,
         tokenizer=_tokenizer_digest(tokenizer),
         tokenizers=tokenizers.__version__,
         options=asdict(options),
@@ -96,6 +97,7 @@ def prepare_store(
                 "summary": {**examples.summary, **cut.summary},
                 "listed": {**examples.listed, **cut.listed},
                 "impossible": examples.no_answer,
+                "files": digests,
             }
             writer.finish(facts)
 
@@ -131,12 +133,10 @@ def _digests(files: Sequence[Path]) -> list[str]:
         raise DataError(f"cannot read {error.filename} ({error.strerror})") from error
 
 
-def _warn_of_training_files(settings: Settings) -> None:
+def _warn_of_training_files(files: Sequence[Path], train: Store, dev: Store) -> None:
     """Scores of questions that were learned say nothing."""
-    data = settings.data
-    learned = set(_digests(on_disk(data.train, data.cache)))
-    for file in data.dev or ():
-        if _digests(on_disk([file], data.cache))[0] in learned:
+    for file, digest in zip(files, dev.facts["files"], strict=True):
+        if digest in train.facts["files"]:
             log.warning("data.dev: %s is a training file too, so its scores say nothing", file)
 
 

@@ -180,7 +180,7 @@ def _say_start(start: Start, ready: Ready) -> None:
     )
     if start.settings.sync.strategy == "tree":
         _say_bits(start)
-    if start.prepared.dev is not None:
+    if start.prepared.dev is not None and start.group.rank == 0:
         log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
     if ranks > start.shares:
         log.warning(

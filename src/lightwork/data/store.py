@@ -26,7 +26,7 @@ from lightwork.errors import DataError
 Column = NDArray[Any] | tuple[NDArray[Any], NDArray[np.int64]]
 """A plain column, or (values, starts) of a ragged one."""
 
-FORMAT = 2
+FORMAT = 3
 _STARTS = ".starts"
 _DTYPES = {
     "BOOL": np.bool_,

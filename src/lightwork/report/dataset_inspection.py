@@ -15,7 +15,7 @@ from lightwork.report.dataset_windows import Batching, window_facts
 from lightwork.report.dataset_writing import write_squad
 from lightwork.settings import default_of
 from lightwork.tasks.extractive.examples import Examples
-from lightwork.tasks.extractive.formats.hub import fetch, is_hub
+from lightwork.tasks.extractive.formats.hub import on_disk
 from lightwork.tasks.extractive.gold import OnMismatch
 from lightwork.tasks.extractive.reading import read_examples
 from lightwork.tasks.extractive.windows import WindowOptions, check_options
@@ -107,10 +107,9 @@ def _check_length(windowing: Windowing, vocabulary: int) -> None:
 
 def _read(files: Sequence[Path], on_mismatch: OnMismatch) -> Examples:
     cache = Path(default_of("data.cache")).expanduser()
-    paths = [fetch(str(file), cache) if is_hub(str(file)) else file for file in files]
     with counting(f"reading {', '.join(file.name for file in files)}") as progress:
         return read_examples(
-            paths, on_mismatch=on_mismatch, on_repeated="number", progress=progress
+            on_disk(files, cache), on_mismatch=on_mismatch, on_repeated="number", progress=progress
         )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lightwork.report.dataset import is_learned
-from lightwork.tasks.extractive.encoding import Texts, encode_each, runs, template_of
-from lightwork.tasks.extractive.examples import Example, Examples, Tally
+from lightwork.tasks.extractive.encoding import NOTHING, encode_each, joined, template_of
+from lightwork.tasks.extractive.examples import Examples, Tally
 from lightwork.tasks.extractive.labels import answer_tokens
-from lightwork.tasks.extractive.pieces import PIECE_CHARACTERS, PIECE_EXAMPLES
+from lightwork.tasks.extractive.pieces import pieces_of, texts_of
 
 Ints = NDArray[np.int64]
 Progress = Callable[[int, int], None]
@@ -91,19 +91,21 @@ def tokenised(examples: Examples, tokenizer: Any, progress: Progress | None = No
     Raises ``SettingsError`` for a tokenizer that knows no offsets.
     """
     special = template_of(tokenizer).special_tokens
-    pieces = list(_pieces(examples.items))
-    total = len(examples) + sum(len(piece.contexts) for piece in pieces)
-    known: dict[str, int] = {}
+    pieces = list(pieces_of(examples.items))
+    total = len(examples) + sum(len(piece.texts) for piece in pieces)
+    distinct: list[Ints] = []
     columns: list[tuple[Ints, Ints, Ints]] = []
 
     def tell(done: int) -> None:
         if progress is not None:
             progress(done, total)
 
-    with closing(encode_each(tokenizer, _texts(pieces), tell)) as encoded:
+    with closing(encode_each(tokenizer, texts_of(pieces), tell)) as encoded:
+        contexts = NOTHING
         for piece in pieces:
-            contexts, questions = next(encoded), next(encoded)
-            known.update(zip(piece.contexts, contexts.lengths.tolist(), strict=True))
+            contexts = joined([contexts.only(piece.carried), next(encoded)])
+            questions = next(encoded)
+            distinct.append(contexts.lengths[len(contexts.lengths) - piece.new :])
             used = np.flatnonzero([is_learned(item) for item in piece.items])
             answer = answer_tokens(piece.items, used, piece.context, contexts, Tally())
             columns.append((questions.lengths, contexts.lengths[piece.context], answer))
@@ -112,37 +114,13 @@ def tokenised(examples: Examples, tokenizer: Any, progress: Progress | None = No
         ids=tuple(item.id for item in examples),
         question=question,
         context=context,
-        distinct_context=np.array(list(known.values()), dtype=np.int64),
+        distinct_context=np.concatenate(distinct),
         answer=answer,
         usable=np.array([not item.unusable for item in examples], dtype=bool),
         learned=np.array([is_learned(item) for item in examples], dtype=bool),
         no_answer=examples.no_answer,
         special_tokens=special,
     )
-
-
-class _Piece(NamedTuple):
-    """Neighbouring questions, as many as are worked on at a time."""
-
-    items: Sequence[Example]
-    contexts: list[str]
-    context: Ints
-    """The place of each question's context in ``contexts``."""
-
-
-def _pieces(items: Sequence[Example]) -> Iterator[_Piece]:
-    sizes = (len(item.context) for item in items)
-    for first, last in runs(sizes, PIECE_EXAMPLES, PIECE_CHARACTERS):
-        places: dict[str, int] = {}
-        own = items[first:last]
-        context = [places.setdefault(item.context, len(places)) for item in own]
-        yield _Piece(own, list(places), np.array(context, dtype=np.int64))
-
-
-def _texts(pieces: Sequence[_Piece]) -> Iterator[Texts]:
-    for piece in pieces:
-        yield Texts(piece.contexts)
-        yield Texts([item.question.strip() for item in piece.items], offsets=False)
 
 
 def _spread(lengths: Ints) -> Spread:
