@@ -196,6 +196,32 @@ def test_a_threshold_needs_numbers(files: Path, command: Command) -> None:
     assert "--na-prob" in ended.err
 
 
+def test_a_best_threshold_can_be_typed_back(files: Path, command: Command) -> None:
+    numbers = json.loads((files / "na.json").read_text())
+    write("na.json", {name: number / 3 + 1e-9 for name, number in numbers.items()})
+    told = command("score", "p.json", "q.json", "--na-prob", "na.json").out.splitlines()[-1]
+    best, threshold = told.rsplit("F1 ", 1)[1].split(" at ")
+    arguments = ("score", "p.json", "q.json", "--na-prob", "na.json", "--json")
+    again = json.loads(command(*arguments, "--threshold", threshold).out)
+    assert f"{again['f1']:.2f}" == best
+
+
+def test_no_threshold_is_better_than_never_answering(files: Path, command: Command) -> None:
+    numbers = json.loads((files / "na.json").read_text())
+    write("p.json", dict.fromkeys(numbers, "something else"))
+    ended = command("score", "p.json", "q.json", "--na-prob", "na.json")
+    assert "by never answering" in ended.out.splitlines()[-1]
+    assert " at 0" not in ended.out
+
+
+def test_numbers_of_nothing_are_told(files: Path, command: Command) -> None:
+    numbers = json.loads((files / "na.json").read_text())
+    write("na.json", {**numbers, "zzz": 0.5})
+    ended = command("score", "p.json", "q.json", "--na-prob", "na.json")
+    assert ended.code == 0
+    assert "numbers without a prediction: 1 (zzz)" in ended.err
+
+
 @pytest.mark.parametrize("threshold", ["nan", "inf"])
 def test_a_threshold_is_a_number(files: Path, command: Command, threshold: str) -> None:
     ended = command("score", "p.json", "q.json", "--na-prob", "na.json", "--threshold", threshold)

@@ -157,6 +157,10 @@ def _likelihoods(given: str, texts: dict[str, str]) -> dict[str, float]:
     for name, value in values.items():
         if not _is_finite(value):
             raise Place(path).at(name).wrong("a finite number", value)
+    stray = [name for name in values if name not in texts]
+    if stray:
+        told = f"{len(stray):,} ({shortlist(stray, len(stray))})"
+        typer.echo(f"warning: {path}: numbers without a prediction: {told}", err=True)
     lacking = [name for name in texts if name not in values]
     if lacking:
         raise DataError(
@@ -182,12 +186,19 @@ def _table(scores: Scores) -> list[str]:
         numbers = f"{scores[total]:9,}  {scores[exact]:11.2f}  {scores[f1]:6.2f}"
         lines.append(f"{name:{width}}  {numbers}")
     if "best_f1" in scores:
-        exact_at, f1_at = scores["best_exact_thresh"], scores["best_f1_thresh"]
-        lines.append(
-            f"best thresholds: exact match {scores['best_exact']:.2f} at {exact_at:g}, "
-            f"F1 {scores['best_f1']:.2f} at {f1_at:g}"
-        )
+        exact, f1 = _best(scores, "best_exact"), _best(scores, "best_f1")
+        lines.append(f"best thresholds: exact match {exact}, F1 {f1}")
     return lines
+
+
+def _best(scores: Scores, name: str) -> str:
+    """With all digits, since rounded down a threshold would lose the question that it comes from.
+
+    A sweep that never got better than where it began has found no threshold.
+    """
+    if scores[name] <= 100.0 * scores.get("NoAns_total", 0) / max(scores["total"], 1):
+        return f"{scores[name]:.2f} by never answering"
+    return f"{scores[name]:.2f} at {scores[f'{name}_thresh']!r}"
 
 
 def _warn(no_answer: dict[str, NoAnswer]) -> None:
