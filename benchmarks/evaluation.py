@@ -23,7 +23,7 @@ from lightwork.data.store import Store
 from lightwork.settings import load_settings, locate
 from lightwork.tasks.extractive.model import load_tokenizer
 from lightwork.train.evaluate import evaluate, evaluating
-from lightwork.train.step import Model
+from lightwork.train.model import Model
 
 
 def forwards_alone(model: Model, store: Store, batch_tokens: int) -> float:

@@ -15,7 +15,7 @@ import torch
 from lightwork.assembly.answering import Answerer, open_answerer
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions
-from lightwork.train.step import Model
+from lightwork.train.model import Model
 from tests.assembly.exported import QUESTIONS, STORY, export, learned, made_run
 
 

@@ -16,15 +16,17 @@ from lightwork.assembly.fingerprint import LEDGER, Fingerprint, fingerprint, not
 from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting
 from lightwork.settings import load_settings
+from lightwork.train.model import Model
 from tests.ranks import run_as_threads
+from tests.train.toy import ToyTask
 
 CUTTING = Cutting(seed=7, batch_size=8, shares=4, micro_batch_tokens=64, round_to=1)
 
 
-def model(attention: str = "sdpa") -> nn.Module:
+def model(attention: str = "sdpa") -> Model:
     module = nn.Linear(2, 2)
     module.config = SimpleNamespace(_attn_implementation=attention)  # type: ignore[assignment]
-    return module
+    return Model(module, module, ToyTask(), torch.device("cpu"), lambda windows: [])
 
 
 def own(strategy: str = "tree") -> Fingerprint:

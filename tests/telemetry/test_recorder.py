@@ -20,7 +20,8 @@ from lightwork.telemetry.timing import StepClock
 def record(step: int, loss: float = 1.5) -> StepRecord:
     return StepRecord(
         step=step, epoch=0, rank=1, attempt=1, time_unix_s=0.0, loss=loss, rank_loss=None,
-        grad_norm=2.0, rank_grad_norm=None, learning_rate=1e-3, windows=4, batch_windows=16,
+        grad_norm=2.0, rank_grad_norm=None, learning_rate=1e-3, loss_scale=1.0,
+        applied=True, windows=4, batch_windows=16,
         real_tokens=100, padded_tokens=120, data_s=0.0, forward_s=0.1, backward_s=0.2, sync_s=0.0,
         optimizer_s=0.1, step_s=0.5, memory_bytes=1,
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -30,8 +32,8 @@ def test_biases_and_norms_do_not_decay_and_none_is_left_alone() -> None:
         parameter.grad = torch.zeros_like(parameter)
     last = module.get_parameter("2.weight")
     last.grad = None
-    norm, applied = update.apply(0.1)
-    assert (norm, applied) == (0.0, True)
+    assert update.measure() == 0.0
+    update.apply(0.1)
     assert update.updated() == {name for name, _ in module.named_parameters()} - {"2.weight"}
     for name, parameter in module.named_parameters():
         decays = name == "0.weight"
@@ -45,7 +47,8 @@ def test_the_norm_is_the_one_before_clipping() -> None:
     backward(module, 1000)
     grads = [p.grad.flatten() for p in module.parameters() if p.grad is not None]
     whole = float(torch.cat(grads).norm())
-    norm, _ = update.apply(0.1)
+    norm = update.measure()
+    update.apply(0.1)
     assert norm == pytest.approx(whole)
     clipped = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
     assert norm > 100
@@ -53,19 +56,26 @@ def test_the_norm_is_the_one_before_clipping() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
+def test_a_gradient_that_is_not_finite_shows_in_the_norm(bad: float) -> None:
     module = model()
     update = LocalUpdate(module, OPTIONS)
     backward(module)
     gradient = module.get_parameter("0.weight").grad
     assert gradient is not None
     gradient[0, 0] = bad
-    before = {name: p.detach().clone() for name, p in module.named_parameters()}
-    _, applied = update.apply(0.1)
-    assert not applied
-    for name, parameter in module.named_parameters():
-        assert torch.equal(parameter, before[name])
-    assert update.parts() == {}
+    assert not math.isfinite(update.measure())
+
+
+def test_a_scale_that_is_a_power_of_two_leaves_no_trace() -> None:
+    one, two = model(), model()
+    plain, scaled = LocalUpdate(one, OPTIONS), LocalUpdate(two, OPTIONS)
+    backward(one)
+    backward(two, 2.0**16)
+    assert plain.measure() == scaled.measure(2.0**16)
+    plain.apply(0.1)
+    scaled.apply(0.1)
+    for name, tensor in one.state_dict().items():
+        assert torch.equal(tensor, two.state_dict()[name]), name
 
 
 def test_state_travels_by_name_and_goes_on_exactly() -> None:
@@ -73,12 +83,14 @@ def test_state_travels_by_name_and_goes_on_exactly() -> None:
     first, second = LocalUpdate(one, OPTIONS), LocalUpdate(two, OPTIONS)
     for _ in range(3):
         backward(one)
+        first.measure()
         first.apply(0.1)
     two.load_state_dict(one.state_dict())
     second.load({name: tensor.clone() for name, tensor in first.parts().items()})
     assert "2.weight/exp_avg" in first.parts()
     for module, update in ((one, first), (two, second)):
         backward(module)
+        update.measure()
         update.apply(0.1)
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, two.state_dict()[name]), name

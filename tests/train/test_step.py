@@ -8,15 +8,13 @@ import pytest
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.data.plan import assign
 from lightwork.errors import StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
-from lightwork.sync.tree import Tree
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.replicas import checksum
 from tests.ranks import run_as_threads
-from tests.train.toy import ToyTask, toy_run
+from tests.train.toy import ToyTask, summing, toy_run
 
 CPU = torch.device("cpu")
 
@@ -79,13 +77,6 @@ def test_one_step_is_what_a_plain_loop_does() -> None:
     assert outcome.loss == pytest.approx(float(loss.detach()))
     for (name, mine), theirs in zip(module.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, msg=name)
-
-
-def summing(strategy: str, group: Group) -> GradientBuckets:
-    """How the six shares of the toy run are summed."""
-    if strategy == "tree":
-        return GradientBuckets(Tree(group, assign(6, group.size)), 64)
-    return GradientBuckets(AllReduce(group), 64)
 
 
 def fail(

@@ -13,10 +13,16 @@ from torch import Tensor, nn
 
 from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting, Loader
+from lightwork.data.plan import assign
+from lightwork.sync.all_reduce import AllReduce
+from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
+from lightwork.sync.tree import Tree
 from lightwork.tasks.contract import Batch
+from lightwork.train.model import Model
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
-from lightwork.train.step import Model, Stepper
+from lightwork.train.precision import Name, Precision
+from lightwork.train.step import Rules, Stepper
 
 LENGTHS = (np.arange(37) * 5 % 23 + 4).astype(np.int32)
 WEIGHTS = np.ones(37, np.float32)
@@ -47,6 +53,8 @@ class ToyTask:
     def __init__(self) -> None:
         self.poison: dict[int, float | Exception] = {}
         """Windows whose loss is this, or whose forward raises this."""
+        self.most_windows = 1000
+        """Of a micro-batch; there is no memory for more."""
 
     def collate(self, rows: Any, windows: NDArray[np.integer], padded_tokens: int) -> Batch:
         x = torch.tensor([[w / 37, LENGTHS[w] / 23, 1.0] for w in windows], dtype=torch.float64)
@@ -57,11 +65,13 @@ class ToyTask:
         }
 
     def forward(self, model: nn.Module, batch: Batch) -> Any:
+        if len(batch["x"]) > self.most_windows:
+            raise torch.OutOfMemoryError("no memory for so many")
         for window in batch["window"].tolist():
             problem = self.poison.get(window)
             if isinstance(problem, Exception):
                 raise problem
-        return model(batch["x"])
+        return model(batch["x"].to(next(model.parameters()).dtype))
 
     def loss(self, outputs: Any, batch: Batch) -> Tensor:
         losses = (outputs[:, 0] - (2 * batch["x"][:, 0] - 1)).square() * batch["weight"]
@@ -96,24 +106,38 @@ class ToyTask:
         return {}
 
 
+def summing(strategy: str, group: Group) -> GradientBuckets:
+    """How the six shares of the toy run are summed."""
+    if strategy == "tree":
+        return GradientBuckets(Tree(group, assign(6, group.size)), 64)
+    return GradientBuckets(AllReduce(group), 64)
+
+
 def toy_run(
-    group: Group, sync: GradientSync, task: ToyTask, shares: int = 6, max_grad_norm: float = 1.0
+    group: Group,
+    sync: GradientSync,
+    task: ToyTask,
+    shares: int = 6,
+    rules: Rules | None = None,
+    precision: Name = "fp32",
 ) -> tuple[Stepper, Loader, nn.Module]:
     """A stepper and a loader for one rank, all from the same weights."""
     module = copy.deepcopy(INITIAL)
+    if precision != "fp32":
+        module.float()
     model = Model(
         module=module,
         trained=sync.attach(module),
         task=task,
         device=torch.device("cpu"),
         example_ids=lambda windows: task.example_ids(None, windows),
+        precision=Precision(precision),
     )
-    update = LocalUpdate(module, AdamWOptions(0.9, 0.999, 1e-8, 0.01, max_grad_norm))
+    update = LocalUpdate(module, AdamWOptions(0.9, 0.999, 1e-8, 0.01, 1.0))
     cutting = Cutting(seed=5, batch_size=10, shares=shares, micro_batch_tokens=60, round_to=8)
 
     def collate(windows: NDArray[np.int32], padded: int) -> Batch:
         return task.collate(None, windows, padded)
 
     loader = Loader(LENGTHS, WEIGHTS, cutting, group.rank, group.size, collate)
-    filler = lambda: task.collate(None, np.zeros(1, np.int32), 8)  # noqa: E731
-    return Stepper(group, model, sync, update, filler), loader, module
+    return Stepper(group, model, sync, update, loader, rules or Rules()), loader, module

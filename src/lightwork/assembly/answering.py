@@ -30,7 +30,7 @@ from lightwork.tasks.extractive.model import (
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.tasks.extractive.windows import WindowOptions, build_windows, check_options
 from lightwork.train.evaluate import decode
-from lightwork.train.step import Model
+from lightwork.train.model import Model
 
 Device = Literal["auto", "cpu", "cuda"]
 Progress = Callable[[int, int], None]

@@ -26,7 +26,7 @@ from lightwork.settings import Settings
 from lightwork.tasks.contract import Task
 from lightwork.tasks.extractive.model import load_tokenizer
 from lightwork.train.evaluate import Evaluation, evaluate
-from lightwork.train.step import Model
+from lightwork.train.model import Model
 
 log = logging.getLogger("lightwork")
 

@@ -16,18 +16,19 @@ from typing import Any
 
 import torch
 import transformers
-from torch import nn
 
 from lightwork import __version__
 from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting
 from lightwork.telemetry.lines import open_lines
+from lightwork.train.model import Model
 
 log = logging.getLogger("lightwork")
 
 Fingerprint = dict[str, Any]
 LEDGER = "ledger.jsonl"
-"""In the folder of a run: from which steps on its bits are others than they would have been."""
+"""In the folder of a run: from which steps on its bits are others than they would have been, and
+why."""
 
 _CHOOSING_KERNELS = (
     "ATEN_CPU_CAPABILITY",
@@ -41,12 +42,14 @@ _CHOOSING_KERNELS = (
 """Environment variables by which libraries are told how to compute."""
 
 
-def fingerprint(group: Group, module: nn.Module, strategy: str, cutting: Cutting) -> Fingerprint:
+def fingerprint(group: Group, model: Model, strategy: str, cutting: Cutting) -> Fingerprint:
     """That of all ranks together: a value for each name, or a list where ranks differ."""
+    module = model.module
     own = {
         **_versions(),
         **_machine(next(module.parameters()).device),
         "dtype": sorted({str(p.dtype) for p in module.parameters()}),
+        "precision": model.precision.name,
         "attention": getattr(module.config, "_attn_implementation", None),
         "strategy": strategy,
         **asdict(cutting),
@@ -114,8 +117,12 @@ def note_changes(run: Path, step: int, before: Fingerprint, now: Fingerprint) ->
         step + 1,
         shown if before else f"step {step} was saved without a fingerprint",
     )
+    for name in changed:
+        entry = {"step": step + 1, "changed": name}
+        write_down(run, {**entry, "from": before.get(name), "to": now.get(name)})
+
+
+def write_down(run: Path, entry: dict[str, Any]) -> None:
+    """Add a line to the ledger of a run."""
     with open_lines(run / LEDGER) as file:
-        for name in changed:
-            entry = {"step": step + 1, "changed": name}
-            entry |= {"from": before.get(name), "to": now.get(name)}
-            file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode())

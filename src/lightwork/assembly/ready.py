@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
-from lightwork.assembly.fingerprint import fingerprint, note_changes
+from lightwork.assembly.fingerprint import fingerprint, note_changes, write_down
 from lightwork.assembly.preparing import Prepared
-from lightwork.assembly.resuming import checkpoint_parts, constant_facts, newest, take_over
+from lightwork.assembly.resuming import (
+    Resume,
+    checkpoint_parts,
+    constant_facts,
+    newest,
+    take_over,
+)
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
 from lightwork.data.plan import assign, round_to_on
-from lightwork.settings import RunRecord, Settings
+from lightwork.settings import RunRecord, Settings, default_of
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
 from lightwork.sync.ddp import DdpSync
 from lightwork.sync.tree import Tree
-from lightwork.tasks.contract import Batch
 from lightwork.train.checkpoint import Part
+from lightwork.train.memory import fit
+from lightwork.train.model import Model
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
+from lightwork.train.precision import Name, Precision
 from lightwork.train.schedule import Schedule, scaled_rate
-from lightwork.train.step import Model, Stepper
+from lightwork.train.step import Rules, Stepper
 
 log = logging.getLogger("lightwork")
 
@@ -50,6 +58,12 @@ class Start:
         """The shares of every batch, as the first start of the run fixed them."""
         assert self.record.shares is not None
         return self.record.shares
+
+    @property
+    def precision(self) -> Name:
+        """In what the model computes, as the first start of the run chose."""
+        assert self.record.precision is not None
+        return self.record.precision
 
 
 @dataclass(frozen=True)
@@ -75,27 +89,68 @@ def make_ready(start: Start) -> Ready:
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
         sync.go_on(update.updated())
-    train = start.settings.train
-    round_to = round_to_on(model.device.type)
-    cutting = Cutting(
-        train.seed, train.batch_size, start.shares, train.micro_batch_tokens, round_to
-    )
-    loader = _loader(start, cutting, model)
-    now = fingerprint(start.group, model.module, start.settings.sync.strategy, cutting)
+    loader = _loader(start, _cutting(start, resume), model)
+    if resume is None and start.settings.train.micro_batch_tokens == "auto":
+        _fit(start, model, loader)
+    stepper = Stepper(start.group, model, sync, update, loader, _rules(start))
+    if resume:
+        stepper.load(resume.state.get("stepper", {}))
     schedule = _schedule(start.settings, loader)
+    facts = _facts(start, model, loader)
     if resume and resume.step < schedule.total_steps and start.group.rank == 0:
-        note_changes(start.folder, resume.step, resume.fingerprint, now)
-    facts = constant_facts(start.prepared.train, cutting, start.group.size, start.record.identity)
-    facts["fingerprint"] = now
+        note_changes(start.folder, resume.step, resume.fingerprint, facts["fingerprint"])
+    tokenizer = start.prepared.tokenizer
     return Ready(
         model=model,
-        stepper=Stepper(start.group, model, sync, update, _filler(start, model)),
+        stepper=stepper,
         loader=loader,
         schedule=schedule,
         update=update,
-        parts=checkpoint_parts(model.module, start.prepared.tokenizer, update, facts, loader),
+        parts=checkpoint_parts(model.module, tokenizer, update, loader, stepper, facts),
         done_steps=resume.step if resume else 0,
     )
+
+
+def _cutting(start: Start, resume: Resume | None) -> Cutting:
+    """How batches are cut. What memory was found to hold is not tried again after a resume."""
+    train = start.settings.train
+    tokens = train.micro_batch_tokens
+    if resume and resume.state.get("asked_micro_batch_tokens") == tokens:
+        tokens = resume.state["cutting"]["micro_batch_tokens"]
+    return Cutting(
+        train.seed,
+        train.batch_size,
+        start.shares,
+        default_of("train.micro_batch_tokens") if tokens == "auto" else tokens,
+        round_to_on(torch.device(start.world.device).type),
+    )
+
+
+def _fit(start: Start, model: Model, loader: Loader) -> None:
+    """As large micro-batches as memory holds; on a CPU larger than usual ones gain nothing."""
+    on_cpu = model.device.type == "cpu"
+    fit(start.group, model, loader, loader.cutting.micro_batch_tokens if on_cpu else None)
+    log.info(
+        "micro-batches of up to %s padded tokens (train.micro_batch_tokens auto)",
+        f"{loader.cutting.micro_batch_tokens:,}",
+    )
+
+
+def _facts(start: Start, model: Model, loader: Loader) -> dict[str, Any]:
+    """What all checkpoints of this start say."""
+    store, asked = start.prepared.train, start.settings.train.micro_batch_tokens
+    facts = constant_facts(store, start.group.size, start.record.identity, asked)
+    strategy = start.settings.sync.strategy
+    facts["fingerprint"] = fingerprint(start.group, model, strategy, loader.cutting)
+    return facts
+
+
+def _rules(start: Start) -> Rules:
+    train = start.settings.train
+    rules = Rules(train.on_nonfinite == "skip", train.max_skipped_steps)
+    if start.group.rank == 0:
+        return replace(rules, write_down=partial(write_down, start.folder))
+    return rules
 
 
 def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
@@ -111,6 +166,7 @@ def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
         task=task,
         device=torch.device(device),
         example_ids=partial(task.example_ids, prepared.train),
+        precision=Precision(start.precision, device),
     )
     return model, sync
 
@@ -146,13 +202,6 @@ def _loader(start: Start, cutting: Cutting, model: Model) -> Loader:
         start.group.size,
         partial(model.task.collate, store),
     )
-
-
-def _filler(start: Start, model: Model) -> Callable[[], Batch]:
-    """The first window as a micro-batch."""
-    store = start.prepared.train
-    length = int(store.column("tokens")[0])
-    return partial(model.task.collate, store, np.zeros(1, np.int32), length)
 
 
 def _schedule(settings: Settings, loader: Loader) -> Schedule:

@@ -15,13 +15,14 @@ import torch
 
 from lightwork import __version__
 from lightwork.comm.group import Group
-from lightwork.data.loader import Cutting, Loader
+from lightwork.data.loader import Loader
 from lightwork.data.store import Store
 from lightwork.errors import CheckpointError
 from lightwork.tasks.extractive.model import save_model
 from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
 from lightwork.train.optimizer import LocalUpdate
 from lightwork.train.replicas import send_tensors
+from lightwork.train.step import Stepper
 
 log = logging.getLogger("lightwork")
 
@@ -36,8 +37,14 @@ class Resume:
     step: int
     windows: str
     """Digest of the windows it has been learning from."""
-    fingerprint: dict[str, Any]
-    """What its bits depend on; empty where an earlier version wrote it."""
+    state: dict[str, Any]
+    """All that ``state.json`` says; less where an earlier version wrote it."""
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What its bits depend on; empty where an earlier version wrote it."""
+        found: dict[str, Any] = self.state.get("fingerprint", {})
+        return found
 
     @property
     def model(self) -> Path:
@@ -55,10 +62,7 @@ def newest(group: Group, run: Path) -> Resume | None:
         try:
             path = Checkpoints(run).newest(log.warning)
             if path is not None:
-                state = read_state(path)
-                found = {"checkpoint": str(path)}
-                found |= {"step": state["step"], "windows": state["windows"]}
-                found["fingerprint"] = state.get("fingerprint", {})
+                found = {"checkpoint": str(path), "state": read_state(path)}
         except CheckpointError as error:
             found = {"problem": str(error)}
     found = group.gather_json(found)[0]
@@ -66,7 +70,8 @@ def newest(group: Group, run: Path) -> Resume | None:
         raise CheckpointError(found["problem"])
     if not found:
         return None
-    return Resume(Path(found["checkpoint"]), found["step"], found["windows"], found["fingerprint"])
+    state = found["state"]
+    return Resume(Path(found["checkpoint"]), state["step"], state["windows"], state)
 
 
 def take_over(group: Group, resume: Resume, store: Store, update: LocalUpdate) -> None:
@@ -88,12 +93,25 @@ def windows_digest(store: Store) -> str:
 
 
 def checkpoint_parts(
-    module: Any, tokenizer: Any, update: LocalUpdate, facts: dict[str, Any], loader: Loader
+    module: Any,
+    tokenizer: Any,
+    update: LocalUpdate,
+    loader: Loader,
+    stepper: Stepper,
+    facts: dict[str, Any],
 ) -> Callable[[int], Sequence[Part]]:
     """What the checkpoint of a step holds; ``facts`` are those that no step changes."""
 
     def parts(step: int) -> Sequence[Part]:
-        state = {"step": step, "position": asdict(loader.position(step)), **facts}
+        cutting = asdict(loader.cutting)
+        state = {
+            "step": step,
+            "position": asdict(loader.position(step)),
+            **facts,
+            "cutting": cutting,
+            "fingerprint": {**facts["fingerprint"], **cutting},
+            "stepper": stepper.state(),
+        }
         return (
             Part("model", partial(save_model, module, tokenizer)),
             Part("optimizer", update.parts()),
@@ -104,13 +122,16 @@ def checkpoint_parts(
 
 
 def constant_facts(
-    store: Store, cutting: Cutting, ranks: int, identity: dict[str, Any]
+    store: Store, ranks: int, identity: dict[str, Any], asked: int | str
 ) -> dict[str, Any]:
-    """What every checkpoint of this start says beside its step."""
+    """What every checkpoint of this start says beside how the run stands there.
+
+    ``asked``: ``train.micro_batch_tokens`` as it was set.
+    """
     return {
         "format": FORMAT,
         "windows": windows_digest(store),
-        "cutting": asdict(cutting),
+        "asked_micro_batch_tokens": asked,
         "ranks": ranks,
         "threads": torch.get_num_threads(),
         "lightwork": __version__,

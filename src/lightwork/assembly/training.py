@@ -28,6 +28,7 @@ from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.duties import Calendar, Duties, Scores
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
+from lightwork.train.precision import chosen
 
 log = logging.getLogger("lightwork")
 
@@ -57,7 +58,7 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
         # The group comes last, so that no rank waits in it for data to be prepared.
         lock = _only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
-            record = _begin(group, settings, run)
+            record = _begin(group, settings, run, world.device)
             if record.threads is not None:
                 torch.set_num_threads(record.threads)
             yield Start(group, world, settings, run, record, prepared)
@@ -80,15 +81,19 @@ def _only_training(run: Path) -> Iterator[None]:
         yield
 
 
-def _begin(group: Group, settings: Settings, run: Path) -> RunRecord:
+def _begin(group: Group, settings: Settings, run: Path, device: str) -> RunRecord:
     """Count this start in the run's record, and give all ranks the record of rank 0."""
     values = identity(settings)
+    precision = chosen(group, settings.train.precision, device)
     record = None
     if group.rank == 0:
         record = open_run(run, settings)
         shares = record.shares or _shares(settings, group.size)
         threads = _threads(settings, record.threads, shares)
+        if settings.train.precision == "auto" and record.attempts:
+            precision = record.precision or "fp32"  # as every version before computed
         record = replace(record, shares=shares, threads=threads, attempts=record.attempts + 1)
+        record = replace(record, precision=precision)
         write_run(run, record)
     told = group.gather_json({"record": record and asdict(record), "identity": values})
     for rank, other in enumerate(told):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -50,6 +50,8 @@ class Work:
     """The loss count of the whole batch, over all ranks: what the summed loss is divided by."""
     real_tokens: int
     padded_tokens: int
+    micro_batch_tokens: int
+    """What its micro-batches were cut to."""
 
     @property
     def windows(self) -> list[int]:
@@ -87,7 +89,7 @@ class Loader:
     ) -> None:
         self._lengths = lengths
         self._weights = weights
-        self._cutting = cutting
+        self.cutting = cutting
         self._hosted = assign(cutting.shares, ranks)[rank]
         self._collate = collate
         self.batches_per_epoch = -(-len(lengths) // cutting.batch_size)
@@ -96,6 +98,29 @@ class Loader:
         """The position after ``step`` updates."""
         return Position(*divmod(step, self.batches_per_epoch))
 
+    def cut_to(self, micro_batch_tokens: int) -> None:
+        """From now on micro-batches have at most so many padded tokens."""
+        self.cutting = replace(self.cutting, micro_batch_tokens=micro_batch_tokens)
+
+    def fitting(self, work: Work) -> Work:
+        """``work``, cut anew if it was cut before the last :meth:`cut_to`."""
+        if work.micro_batch_tokens == self.cutting.micro_batch_tokens:
+            return work
+        return next(self.work(work.step, work.step))
+
+    def filler(self) -> Piece:
+        """The first window as a micro-batch, for a rank that has none but needs a backward."""
+        tensors = self._collate(np.zeros(1, np.int32), int(self._lengths[0]))
+        return Piece(0, 0, 0, np.zeros(0, np.int32), 0, tensors)
+
+    def largest(self, count: int) -> Piece:
+        """A micro-batch of ``count`` windows as long as the longest of all."""
+        windows = np.full(count, int(self._lengths.argmax()), np.int32)
+        round_to = self.cutting.round_to
+        padded_tokens = -(-int(self._lengths.max()) // round_to) * round_to
+        tensors = self._collate(windows, padded_tokens)
+        return Piece(0, 0, 0, windows, padded_tokens, tensors)
+
     def work(self, first_step: int, last_step: int) -> Iterator[Work]:
         """The work of steps ``first_step`` … ``last_step``, both included, without a thread."""
         plan, epoch = None, -1
@@ -103,11 +128,11 @@ class Loader:
             position = self.position(step - 1)
             if plan is None or epoch != position.epoch:
                 epoch = position.epoch
-                plan = EpochPlan(self._cutting.seed, epoch, self._lengths, self._cutting.batch_size)
+                plan = EpochPlan(self.cutting.seed, epoch, self._lengths, self.cutting.batch_size)
             yield self._step(step, position, plan.batch(position.batch))
 
     def _step(self, step: int, position: Position, windows: Windows) -> Work:
-        cutting = self._cutting
+        cutting = self.cutting
         parts = cut(
             windows,
             self._lengths[windows],
@@ -128,13 +153,14 @@ class Loader:
             batch_weight=float(self._weights[windows].sum(dtype=np.float64)),
             real_tokens=sum(int(self._lengths[piece.windows].sum()) for piece in pieces),
             padded_tokens=sum(len(piece.windows) * piece.padded_tokens for piece in pieces),
+            micro_batch_tokens=cutting.micro_batch_tokens,
         )
 
     def _piece(self, step: int, share: int, index: int, micro: MicroBatch) -> Piece:
         return Piece(
             share=share,
             index=index,
-            seed=stream_seed(self._cutting.seed, step, share, index),
+            seed=stream_seed(self.cutting.seed, step, share, index),
             windows=micro.windows,
             padded_tokens=micro.padded_tokens,
             tensors=self._collate(micro.windows, micro.padded_tokens),

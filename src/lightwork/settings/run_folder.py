@@ -1,8 +1,8 @@
 """The folder of a run: which one belongs to these settings, and what it says of itself.
 
 ``run.json`` holds ``{"format": 1, "run_id": hex, "identity": {...}, "shares": int | null,
-"attempts": int, "total_steps": int | null, "threads": int | null}`` and is replaced whole, never
-changed in place.
+"attempts": int, "total_steps": int | null, "threads": int | null, "precision": str | null}`` and is
+replaced whole, never changed in place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lightwork.errors import RunError
 from lightwork.settings.identity import differences, identity, identity_hash
@@ -40,6 +40,8 @@ class RunRecord:
     """Updates that are planned; null until a start has read the data."""
     threads: int | None = None
     """Compute threads of every rank, where their number must not depend on that of the ranks."""
+    precision: Literal["fp32", "bf16", "fp16"] | None = None
+    """What ``train.precision: auto`` came to at the first start; null before it."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
 

@@ -33,6 +33,7 @@ Language = Literal[
 Text = Annotated[str, Field(min_length=1)]
 AtLeastOne = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 Shares = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
+MicroBatch = Annotated[int, Field(ge=16), BeforeValidator(whole)]
 Threads = Annotated[int, Field(ge=1, le=1024), BeforeValidator(whole)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(number)]
 Decay = Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)]
@@ -135,8 +136,17 @@ class TrainSettings(Section):
     shares: Literal["auto"] | Shares = identity(
         "auto", "Fixed parts of every batch; auto: as many as there are ranks at the first start"
     )
-    micro_batch_tokens: Whole = machine(
-        8192, "Padded tokens of one forward and backward; less needs less memory", ge=16
+    micro_batch_tokens: Literal["auto"] | MicroBatch = machine(
+        8192, "Padded tokens of one forward and backward; auto: as many as memory holds"
+    )
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = identity(
+        "auto", "What forward and backward compute in; auto: bf16 on GPUs that have it, else fp32"
+    )
+    on_nonfinite: Literal["stop", "skip"] = machine(
+        "stop", "What happens at a loss or gradient that is not a finite number; skip: no update"
+    )
+    max_skipped_steps: Whole = machine(
+        10, "Steps of a run that may be skipped before it stops after all", ge=1
     )
     epochs: Whole = identity(2, "Passes over the training windows", ge=1)
     max_steps: AtLeastOne | None = identity(None, "Stop after so many updates; null: epochs decide")

@@ -21,6 +21,7 @@ TAGS = {
     "gradient/norm": "grad_norm",
     "gradient/rank_norm": "rank_grad_norm",
     "learning_rate": "learning_rate",
+    "loss_scale": "loss_scale",
     "epoch": "epoch",
     "speed/batch_windows_per_s": "batch_windows_per_s",
     "speed/windows_per_s": "windows_per_s",

@@ -24,6 +24,10 @@ class StepRecord:
     rank_grad_norm: float | None
     """Norm of this rank's own gradient before it was summed; None when not measured."""
     learning_rate: float
+    loss_scale: float
+    """What the loss was multiplied by before backward; 1 but in float16."""
+    applied: bool
+    """Whether there was an update; otherwise the batch was left out."""
     windows: int
     """Windows of this rank."""
     batch_windows: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
+from typing import NoReturn
 
 import torch
 
@@ -20,8 +21,12 @@ class Report:
     """What one rank says after its part of a step."""
 
     loss_sum: float = 0.0
-    nonfinite: bool = False
+    nonfinite_loss: bool = False
+    nonfinite_gradient: bool = False
+    """Of the summed gradient, while every loss may be finite."""
     failed: bool = False
+    out_of_memory_tokens: int = 0
+    """Padded tokens of the micro-batch for which memory was too small; 0: it was not."""
     unsettled: bool = False
     save: bool = False
 
@@ -47,8 +52,25 @@ class Agreement:
 
     @property
     def failed(self) -> bool:
-        """Whether the step failed anywhere, by an exception or a loss that is not finite."""
-        return any(report.failed or report.nonfinite for report in self.reports)
+        """Whether an exception ended the step anywhere."""
+        return any(report.failed for report in self.reports)
+
+    @property
+    def nonfinite_loss(self) -> bool:
+        """Whether any rank has a loss that is not finite."""
+        return any(report.nonfinite_loss for report in self.reports)
+
+    @property
+    def nonfinite_gradient(self) -> bool:
+        """Whether the summed gradient is not finite."""
+        return any(report.nonfinite_gradient for report in self.reports)
+
+    @property
+    def out_of_memory_tokens(self) -> int:
+        """Padded tokens of the smallest micro-batch that did not fit anywhere; 0: all did."""
+        return min(
+            (r.out_of_memory_tokens for r in self.reports if r.out_of_memory_tokens), default=0
+        )
 
     @property
     def unsettled(self) -> bool:
@@ -78,8 +100,8 @@ class Control:
         self._group.all_gather(rows, own).wait()
         return Agreement(tuple(_report(row) for row in rows.tolist()))
 
-    def raise_together(self, step: int, problem: Problem | None) -> None:
-        """After a failed step: every rank raises the same StepError, which names all causes."""
+    def failure(self, step: int, problem: Problem | None) -> str:
+        """After a failed step: the same words on every rank, with the causes of all of them."""
         own = problem and [problem.text, problem.examples[:SHOWN], len(problem.examples)]
         causes = []
         for rank, told in enumerate(self._group.gather_json(own)):
@@ -88,12 +110,17 @@ class Control:
                 more = f" … ({total} in all, see this rank's log)" if total > len(ids) else ""
                 of = f" (with the examples {', '.join(ids)}{more})" if ids else ""
                 causes.append(f"rank {rank}: {text}{of}")
-        raise StepError(f"step {step} failed, nothing of it was applied. {'; '.join(causes)}")
+        together = "; ".join(causes) or "no micro-batch alone is to blame, but their sum"
+        return f"step {step} failed, nothing of it was applied. {together}"
+
+    def raise_together(self, step: int, problem: Problem | None) -> NoReturn:
+        """After a failed step: every rank raises the same StepError, which names all causes."""
+        raise StepError(self.failure(step, problem))
+
+
+_KINDS = {"float": float, "int": int, "bool": bool}
 
 
 def _report(row: Sequence[float]) -> Report:
-    kinds = [field.type for field in fields(Report)]
-    values = [
-        value if kind == "float" else bool(value) for kind, value in zip(kinds, row, strict=True)
-    ]
-    return Report(*values)  # type: ignore[arg-type]
+    kinds = [_KINDS[str(field.type)] for field in fields(Report)]
+    return Report(*(kind(value) for kind, value in zip(kinds, row, strict=True)))

@@ -17,7 +17,7 @@ from lightwork.data.plan import MicroBatch, evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.errors import StepError
 from lightwork.telemetry.lines import HEADLINE
-from lightwork.train.step import Model
+from lightwork.train.model import Model
 
 if TYPE_CHECKING:
     from lightwork.tasks.contract import Batch, Candidate, Rows

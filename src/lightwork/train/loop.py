@@ -48,18 +48,16 @@ def train(
     if not duties.owed(step):
         return step
     journal = _Journal(telemetry)
-    device = stepper.device
     with Prefetch(loader.work(first_step, schedule.total_steps)) as stream:
         works = iter(stream)
         for step in range(first_step, schedule.total_steps + 1):
-            clock = StepClock(device)
+            clock = StepClock(stepper.device)
             work = _next(works, clock)
-            rate = schedule.learning_rate(step)
+            rate = schedule.learning_rate(step - stepper.skipped_steps)
             measure = step % telemetry.log_every_steps == 0
             outcome = stepper.run(step, work, rate, duties.wants_save(), clock, measure)
             clock.stop()
-            assert isinstance(work, Work), "a failed work never comes back from the stepper"
-            journal.note(clock, _record(telemetry, work, outcome, rate, device))
+            journal.note(clock, _record(telemetry, outcome, rate, stepper.device))
             if not duties.after(step, save=outcome.agreement.save):
                 break
     journal.close()
@@ -78,10 +76,10 @@ def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
 
 
 def _record(
-    telemetry: Telemetry, work: Work, outcome: Outcome, rate: float, device: torch.device
+    telemetry: Telemetry, outcome: Outcome, rate: float, device: torch.device
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of a step, but for its seconds, which a device may tell later."""
-    now_s, used_bytes = time.time(), memory_bytes(device)
+    now_s, used_bytes, work = time.time(), memory_bytes(device), outcome.work
 
     def complete(seconds: dict[str, float]) -> StepRecord:
         return StepRecord(
@@ -95,6 +93,8 @@ def _record(
             grad_norm=outcome.grad_norm,
             rank_grad_norm=outcome.sync.own_norm,
             learning_rate=rate,
+            loss_scale=outcome.loss_scale,
+            applied=outcome.applied,
             windows=len(work.windows),
             batch_windows=work.batch_windows,
             real_tokens=work.real_tokens,

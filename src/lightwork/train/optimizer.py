@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -36,6 +35,7 @@ class LocalUpdate:
     def __init__(self, model: nn.Module, options: AdamWOptions) -> None:
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._max_grad_norm = options.max_grad_norm
+        self._norm = torch.zeros(())
         decaying = [p for p in self._named.values() if p.ndim >= 2]
         others = [p for p in self._named.values() if p.ndim < 2]
         groups = [
@@ -51,23 +51,26 @@ class LocalUpdate:
             fused=devices <= {"cpu", "cuda"},
         )
 
-    def apply(self, learning_rate: float) -> tuple[float, bool]:
-        """Update the parameters from their ``grad``; returns (gradient norm, applied).
+    def measure(self, scale: float = 1.0) -> float:
+        """Divide the summed gradients by ``scale``; returns the norm of all of them together.
 
-        The norm is of the complete gradient, before clipping. Not applied when it is not finite,
-        which every rank sees alike because the summed gradients are the same.
+        The norm is of the complete gradient, before clipping, and the same on every rank, because
+        the summed gradients are. Not finite where any of them is not.
         """
+        gradients = [p.grad for p in self._named.values() if p.grad is not None]
+        if scale != 1.0:
+            torch._foreach_mul_(gradients, 1.0 / scale)
+        self._norm = torch.nn.utils.get_total_norm(gradients)
+        return float(self._norm)
+
+    def apply(self, learning_rate: float) -> None:
+        """Clip by the norm that :meth:`measure` found and update the parameters."""
         parameters = [p for p in self._named.values() if p.grad is not None]
-        total = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        norm = float(total)
-        if not math.isfinite(norm):
-            return norm, False
         if self._max_grad_norm is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, total)
+            torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, self._norm)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._optimizer.step()
-        return norm, True
 
     def parts(self) -> dict[str, Tensor]:
         """The optimizer's state as ``<parameter>/<slot>`` -> tensor."""

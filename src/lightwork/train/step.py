@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-import torch
+from enum import Enum, auto
+from typing import Any, Protocol
 
 from lightwork.comm.group import Group
-from lightwork.data.loader import Piece, Work
-from lightwork.errors import LightworkError, PeerLostError, StepError
+from lightwork.data.loader import Loader, Work
+from lightwork.errors import StepError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.control import Agreement, Control, Problem, Report
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from lightwork.tasks.contract import Batch, Task
+from lightwork.train.control import Agreement, Control, Problem
+from lightwork.train.gradients import Gradients, Trial
+from lightwork.train.model import Model
 
 log = logging.getLogger("lightwork")
 
@@ -30,94 +24,59 @@ log = logging.getLogger("lightwork")
 class Update(Protocol):
     """What turns the summed gradients into new weights: local now, elsewhere on servers."""
 
-    def apply(self, learning_rate: float) -> tuple[float, bool]:
-        """Returns (norm of the gradient, whether it was applied)."""
+    def measure(self, scale: float) -> float:
+        """Divide the summed gradients by ``scale``; returns their norm, alike on all ranks."""
+        ...
+
+    def apply(self, learning_rate: float) -> None:
+        """Clip and update."""
         ...
 
 
+def _unwritten(entry: dict[str, Any]) -> None:
+    """Where nobody keeps a ledger."""
+
+
 @dataclass(frozen=True)
-class Model:
-    """The model as training sees it."""
+class Rules:
+    """What becomes of a step whose loss or gradient is not a finite number."""
 
-    module: nn.Module
-    """The bare module: evaluation and checkpoints use this one."""
-    trained: nn.Module
-    """What the GradientSync gave back to be called in training."""
-    task: Task
-    device: torch.device
-    example_ids: Callable[[list[int]], list[str]]
-    """The ids of the examples that windows come from, for messages."""
-
-    def on_device(self, batch: Batch) -> Batch:
-        """The batch on the model's device."""
-        return {name: t.to(self.device, non_blocking=True) for name, t in batch.items()}
+    skip_nonfinite: bool = False
+    """Leave its batch out, instead of stopping."""
+    max_skipped_steps: int = 10
+    """How many steps of a run may be left out."""
+    write_down: Callable[[dict[str, Any]], None] = _unwritten
+    """Given what happened to a step, for the run's ledger; called on every rank."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What came of a step."""
 
+    work: Work
+    """As it was done, in the end."""
     loss: float
     rank_loss: float | None
     grad_norm: float
     sync: SyncResult
     agreement: Agreement
+    applied: bool
+    """Whether there was an update; otherwise the batch was left out."""
+    loss_scale: float
 
 
-class Progress:
-    """How far a rank has come in its micro-batches, for messages about failures."""
-
-    def __init__(self) -> None:
-        self.losses: list[tuple[Piece, Tensor]] = []
-        self.current: Piece | None = None
-
-    def start(self, piece: Piece) -> None:
-        """A micro-batch begins."""
-        self.current = piece
-
-    def end(self, piece: Piece, loss: Tensor) -> None:
-        """A micro-batch is done; its summed loss stays on the device."""
-        self.losses.append((piece, loss.detach().double()))
-        self.current = None
-
-    def loss_sum(self) -> float:
-        """The sum of all losses, in order."""
-        return float(sum(loss for _, loss in self.losses))
-
-    def suspects(self) -> list[int]:
-        """The windows of the micro-batch that failed, or of those without a finite loss."""
-        if self.current is not None:
-            return [int(window) for window in self.current.windows]
-        bad = [piece for piece, loss in self.losses if not math.isfinite(float(loss))]
-        return [int(window) for piece in bad for window in piece.windows]
-
-
-def forward_backward(
-    model: Model,
-    pieces: list[Piece],
-    sync: GradientSync,
-    scale: float,
-    progress: Progress,
-    clock: StepClock,
-) -> None:
-    """Run all micro-batches.
-
-    ``scale`` is applied to each loss *before* backward, so the summed gradients are final.
-    """
-    for number, piece in enumerate(pieces):
-        progress.start(piece)
-        torch.manual_seed(piece.seed)
-        with sync.micro_batch(piece.share, last=number == len(pieces) - 1):
-            with clock.part("forward"):
-                batch = model.on_device(piece.tensors)
-                loss = model.task.loss(model.task.forward(model.trained, batch), batch)
-            with clock.part("backward"):
-                (loss * scale).backward()
-        progress.end(piece, loss)
+class _Verdict(Enum):
+    APPLY = auto()
+    REPEAT = auto()
+    LEAVE_OUT = auto()
 
 
 class Stepper:
-    """Runs steps. A step that fails on any rank is discarded by all of them together."""
+    """Runs steps. What one rank's part comes to is everybody's: all repeat, skip, fail or update.
+
+    A step is repeated with smaller micro-batches when memory was too small anywhere, and with a
+    smaller loss scale when the summed gradient overflowed float16.
+    """
 
     def __init__(
         self,
@@ -125,16 +84,20 @@ class Stepper:
         model: Model,
         sync: GradientSync,
         update: Update,
-        filler: Callable[[], Batch],
+        loader: Loader,
+        rules: Rules,
     ) -> None:
-        """``filler()`` makes a micro-batch for ranks that have none but need a backward."""
         self._group = group
         self._model = model
         self._sync = sync
         self._update = update
-        self._filler = filler
+        self._loader = loader
+        self._rules = rules
         self._control = Control(group)
+        self._gradients = Gradients(group, model, sync, loader)
         self.device = model.device
+        self.skipped_steps = 0
+        """Steps of this run without an update; the learning rate does not count them."""
 
     def run(
         self,
@@ -150,30 +113,102 @@ class Stepper:
         Raises:
             StepError: on all ranks together, naming rank, step and examples.
         """
+        self._model.precision.begin()
         while True:
-            report, result, problem = self._gradients(step, work, clock, measure)
-            agreement = self._control.exchange(replace(report, save=wish_save))
-            if agreement.failed:
-                self._control.raise_together(step, problem)
-            if not agreement.unsettled or not self._settle().repeat:
-                break
-        assert isinstance(work, Work)
-        with clock.part("optimizer"):
-            norm, applied = self._update.apply(learning_rate)
-        if not applied:
-            raise StepError(
-                f"step {step} failed, nothing of it was applied: the loss is finite but the norm "
-                f"of the summed gradient is {norm}. A lower train.learning_rate or "
-                "train.max_grad_norm usually helps."
+            trial = self._gradients.compute(step, work, clock, measure)
+            norm = self._measure(trial, clock)
+            report = replace(
+                trial.report, nonfinite_gradient=not math.isfinite(norm), save=wish_save
             )
-        rank_weight = sum(float(piece.tensors["weight"].sum()) for piece in work.pieces)
-        return Outcome(
-            loss=agreement.loss_sum / work.batch_weight,
-            rank_loss=report.loss_sum / rank_weight if rank_weight else None,
-            grad_norm=norm,
-            sync=result,
-            agreement=agreement,
+            agreement = self._control.exchange(report)
+            scale = self._model.precision.loss_scale
+            verdict = self._judge(step, trial, agreement)
+            if verdict is not _Verdict.REPEAT:
+                break
+        if verdict is _Verdict.APPLY:
+            with clock.part("optimizer"):
+                if agreement.unsettled:  # what takes no part has no gradient from here on
+                    norm = self._update.measure(1.0)
+                self._update.apply(learning_rate)
+            self._model.precision.applied()
+        applied = verdict is _Verdict.APPLY
+        return _outcome(trial, agreement, norm, applied, scale)
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint keeps beside weights and optimizer."""
+        return {"skipped_steps": self.skipped_steps, **self._model.precision.state()}
+
+    def load(self, state: dict[str, float]) -> None:
+        """Take over what :meth:`state` gave."""
+        self.skipped_steps = int(state.get("skipped_steps", 0))
+        self._model.precision.load(state)
+
+    def _measure(self, trial: Trial, clock: StepClock) -> float:
+        """The norm of the summed gradient, if there is one."""
+        if trial.problem is not None:
+            return 0.0
+        with clock.part("optimizer"):
+            return self._update.measure(self._model.precision.loss_scale)
+
+    def _judge(self, step: int, trial: Trial, agreement: Agreement) -> _Verdict:
+        if agreement.failed:
+            self._control.raise_together(step, trial.problem)
+        if agreement.out_of_memory_tokens:
+            self._shrink(step, agreement)
+            return _Verdict.REPEAT
+        if agreement.nonfinite_loss:
+            return self._leave_out(step, trial.problem)
+        if agreement.unsettled and self._settle().repeat:
+            return _Verdict.REPEAT
+        if not agreement.nonfinite_gradient:
+            return _Verdict.APPLY
+        if self._model.precision.lower():
+            log.info(
+                "step %d: the gradient overflowed float16, so the step is repeated with a loss "
+                "scale of %g",
+                step,
+                self._model.precision.loss_scale,
+            )
+            return _Verdict.REPEAT
+        assert trial.work is not None
+        return self._leave_out(step, self._gradients.blame(step, trial.work))
+
+    def _shrink(self, step: int, agreement: Agreement) -> None:
+        """Cut micro-batches to half of the one that did not fit; all ranks alike."""
+        before = self._loader.cutting.micro_batch_tokens
+        after = agreement.out_of_memory_tokens // 2
+        self._loader.cut_to(after)
+        ranks = [rank for rank, r in enumerate(agreement.reports) if r.out_of_memory_tokens]
+        why = f"out of memory on rank {', '.join(map(str, ranks))}"
+        log.warning(
+            "step %d: %s, so it is repeated, and from here on micro-batches have at most %d padded "
+            "tokens instead of %d (train.micro_batch_tokens). The batch stays as it is",
+            step,
+            why,
+            after,
+            before,
         )
+        entry = {"changed": "micro_batch_tokens", "from": before, "to": after, "why": why}
+        self._rules.write_down({"step": step, **entry})
+
+    def _leave_out(self, step: int, problem: Problem | None) -> _Verdict:
+        """The loss or the gradient is not finite: stop, or go on without this batch."""
+        text = self._control.failure(step, problem)
+        if not self._rules.skip_nonfinite:
+            raise StepError(
+                f"{text} A lower train.learning_rate or train.max_grad_norm usually helps; "
+                "train.on_nonfinite=skip leaves such batches out."
+            )
+        if self.skipped_steps >= self._rules.max_skipped_steps:
+            raise StepError(
+                f"{text} {self.skipped_steps} steps were left out before "
+                "(train.max_skipped_steps), so something is wrong with the data or the learning "
+                "rate."
+            )
+        self.skipped_steps += 1
+        log.warning("%s Its batch is left out (train.on_nonfinite).", text)
+        self._rules.write_down({"step": step, "changed": "skipped", "why": text})
+        return _Verdict.LEAVE_OUT
 
     def _settle(self) -> Settled:
         settled = self._sync.settle(self._group)
@@ -181,62 +216,23 @@ class Stepper:
             log.info(unused_text(settled.unused))
         return settled
 
-    def _gradients(
-        self, step: int, work: Work | Exception, clock: StepClock, measure: bool
-    ) -> tuple[Report, SyncResult, Problem | None]:
-        """This rank's part up to the summed gradients; failures become words, not exceptions."""
-        self._sync.begin(measure)
-        loss_sum, text = 0.0, None
-        progress = Progress()
-        try:
-            if isinstance(work, Exception):
-                raise work
-            loss_sum = self._losses(work, progress, clock)
-        except PeerLostError:
-            raise  # there is nobody left to decide anything with
-        except LightworkError as error:
-            text = str(error)
-        except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
-            text = f"{type(error).__name__}: {error}"
-            log.error("step %d failed on this rank\n%s", step, traceback.format_exc())
-        if text is not None and not self._sync.can_discard:
-            alone = StepError(f"step {step} failed on rank {self._group.rank}: {text}")
-            alone.joint = False  # the others wait inside backward until this process has ended
-            raise alone
-        result = self._sync.finish()
-        clock.add("sync", result.exposed_s)
-        nonfinite = text is None and not math.isfinite(loss_sum)
-        if nonfinite:
-            text = f"the loss is {loss_sum}, not a finite number"
-        report = Report(
-            loss_sum=loss_sum,
-            nonfinite=nonfinite,
-            failed=text is not None and not nonfinite,
-            unsettled=self._sync.unsettled(),
-        )
-        return report, result, self._problem(step, text, progress) if text else None
 
-    def _problem(self, step: int, text: str, progress: Progress) -> Problem:
-        """The message shows some examples of the micro-batch, this rank's log has all."""
-        examples = self._model.example_ids(progress.suspects())
-        if examples:
-            log.error("step %d failed with the examples %s", step, ", ".join(examples))
-        return Problem(text, examples)
-
-    def _losses(self, work: Work, progress: Progress, clock: StepClock) -> float:
-        scale = self._sync.scale / work.batch_weight
-        pieces = work.pieces
-        if not pieces and self._sync.needs_backward:
-            pieces, scale = [Piece(0, 0, 0, np.zeros(0, np.int32), 0, self._filler())], 0.0
-        forward_backward(
-            self._model,
-            pieces,
-            self._sync,
-            scale,
-            progress,
-            clock,
-        )
-        return progress.loss_sum() if work.pieces else 0.0
+def _outcome(
+    trial: Trial, agreement: Agreement, norm: float, applied: bool, loss_scale: float
+) -> Outcome:
+    work = trial.work
+    assert work is not None, "a failed work never comes back from the judgement"
+    rank_weight = sum(float(piece.tensors["weight"].sum()) for piece in work.pieces)
+    return Outcome(
+        work=work,
+        loss=agreement.loss_sum / work.batch_weight,
+        rank_loss=trial.report.loss_sum / rank_weight if rank_weight else None,
+        grad_norm=norm,
+        sync=trial.sync,
+        agreement=agreement,
+        applied=applied,
+        loss_scale=loss_scale,
+    )
 
 
 def unused_text(names: tuple[str, ...]) -> str:
