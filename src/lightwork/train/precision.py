@@ -58,8 +58,10 @@ class Precision:
 
     def applied(self) -> None:
         """An update was made with this scale."""
+        if not self._scaled:
+            return
         self._steady_steps += 1
-        if self._scaled and self._steady_steps >= GROWTH_STEPS:
+        if self._steady_steps >= GROWTH_STEPS:
             self.loss_scale = min(2 * self.loss_scale, LARGEST_SCALE)
             self._steady_steps = 0
 

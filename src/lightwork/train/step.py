@@ -200,10 +200,11 @@ class Stepper:
                 "train.on_nonfinite=skip leaves such batches out."
             )
         if self.skipped_steps >= self._rules.max_skipped_steps:
+            many = self.skipped_steps != 1
+            left_out = f"{self.skipped_steps} {'steps were' if many else 'step was'}"
             raise StepError(
-                f"{text} {self.skipped_steps} steps were left out before "
-                "(train.max_skipped_steps), so something is wrong with the data or the learning "
-                "rate."
+                f"{text} {left_out} left out before (train.max_skipped_steps), so something is "
+                "wrong with the data or the learning rate."
             )
         self.skipped_steps += 1
         log.warning("%s Its batch is left out (train.on_nonfinite).", text)
