@@ -1,18 +1,25 @@
-"""Training with a mistake in one of the things that bits depend on; called like ``programs``."""
+"""Training with a mistake in what ranks must do alike; called like ``programs``."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lightwork.assembly import training
+from lightwork.assembly.ready import Ready, make_ready
+from lightwork.cli import launching, main
+from lightwork.comm.supervisor import Launch, supervise
 from lightwork.data import loader
 from lightwork.data.streams import stream_seed
 from lightwork.sync import tree
 from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.train.duties import Duties
 from lightwork.train.gradients import Gradients
 from lightwork.train.model import Model
 from tests.runs.programs import train
@@ -78,6 +85,71 @@ def infinite_gradient(settings: str, run: str, *overrides: str) -> None:
         plant(Gradients, "compute", watched)
         plant(Model, "loss", poisoned)
     train(settings, run, *overrides)
+
+
+WEIGHT = "bert.encoder.layer.0.output.dense.weight"
+
+
+def change_a_weight(settings: str, run: str, *overrides: str) -> None:
+    """Rank 1 has the last bit of one weight wrong after step 3."""
+    after_step_3(lambda ready: flip(ready.model.module.get_parameter(WEIGHT)))
+    train(settings, run, *overrides)
+
+
+def change_a_moment(settings: str, run: str, *overrides: str) -> None:
+    """Rank 1 has the last bit of one second moment wrong after step 3, and all weights right."""
+    after_step_3(lambda ready: flip(ready.update.parts()[f"{WEIGHT}/exp_avg_sq"]))
+    train(settings, run, *overrides)
+
+
+def change_a_buffer(settings: str, run: str, *overrides: str) -> None:
+    """Rank 1 has one of the positions wrong after step 3."""
+    after_step_3(lambda ready: flip(ready.model.module.get_buffer(POSITIONS)))
+    train(settings, run, *overrides)
+
+
+POSITIONS = "bert.embeddings.position_ids"
+
+
+def launch() -> None:
+    """``lightwork`` with the arguments of this process, whose ranks come to differ."""
+    rank = "from tests.runs import planted; planted.rank()"
+
+    def start(asked: Launch) -> int:
+        return supervise(replace(asked, command=(sys.executable, "-c", rank, *asked.command[3:])))
+
+    plant(launching, "supervise", start)
+    main.run()
+
+
+def rank() -> None:
+    """One of the ranks of ``launch``."""
+    after_step_3(lambda ready: flip(ready.model.module.get_parameter(WEIGHT)))
+    main.run()
+
+
+def after_step_3(change: Callable[[Ready], None]) -> None:
+    """On rank 1, ``change`` what it holds between step 3 and the duties that follow it."""
+    if os.environ.get("RANK") != "1":
+        return
+    made: list[Ready] = []
+    after = Duties.after
+
+    def noted(start: Any) -> Ready:
+        made.append(make_ready(start))
+        return made[0]
+
+    def changed(duties: Duties, step: int, save: bool) -> bool:
+        if step == 3:
+            change(made[0])
+        return after(duties, step, save)
+
+    plant(training, "make_ready", noted)
+    plant(Duties, "after", changed)
+
+
+def flip(tensor: Tensor) -> None:
+    tensor.detach().view(torch.uint8).view(-1)[0] ^= 1
 
 
 def plant(place: Any, name: str, wrong: Callable[..., Any]) -> None:

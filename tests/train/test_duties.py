@@ -1,4 +1,4 @@
-"""When training stops by itself: scores that no longer rise, decided by all ranks together."""
+"""When training stops: scores that no longer rise, ranks that no longer hold the same."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lightwork.comm.group import Group
+from lightwork.errors import StepError
 from lightwork.train.checkpoint import Checkpoints, Part
-from lightwork.train.duties import Calendar, Duties, Scores
+from lightwork.train.duties import Calendar, Duties, Scores, State
 from lightwork.train.evaluate import Evaluation
 from tests.ranks import run_as_threads
 
@@ -27,7 +28,8 @@ def duties(group: Group, run: Path, scores: list[float], patience: int | None) -
     def parts(step: int) -> list[Part]:
         return [Part("state", {"step": step})]
 
-    return Duties(group, calendar, Checkpoints(run), parts, evaluate, Scores(run))
+    state = State(parts, lambda step: None)
+    return Duties(group, calendar, Checkpoints(run), state, evaluate, Scores(run))
 
 
 def steps_done(group: Group, run: Path, scores: list[float], patience: int | None) -> int:
@@ -81,3 +83,49 @@ def test_what_an_earlier_timeline_scored_later_does_not_count(tmp_path: Path) ->
     scores.add(2, {"f1": 0.5})  # step 2 was done again
     assert scores.since_best(2) == 1
     assert scores.since_best(3) == 0
+
+
+@pytest.mark.parametrize(
+    ("save_every", "check_every", "clock", "checked"),
+    [
+        (None, None, (), [10]),  # the last step is always saved
+        (None, 4, (), [4, 8, 10]),
+        (3, None, (), [3, 6, 9, 10]),
+        (3, 4, (), [3, 4, 6, 8, 9, 10]),
+        (None, 5, (7,), [5, 7, 10]),
+    ],
+)
+def test_ranks_are_checked_by_the_count_and_before_every_checkpoint(
+    tmp_path: Path, save_every: int | None, check_every: int | None, clock: tuple[int, ...],
+    checked: list[int],
+) -> None:  # fmt: skip
+    calendar = Calendar(10, 10, None, save_every, 9, None, check_every_steps=check_every)
+    checkpoints = Checkpoints(tmp_path)
+    seen = []
+
+    def check(step: int) -> None:
+        assert step not in dict(checkpoints.all()), "written before it was checked"
+        seen.append(step)
+
+    state = State(lambda step: [Part("state", {"step": step})], check)
+    mine = Duties(Group.alone(), calendar, checkpoints, state, None, Scores(tmp_path))
+    for step in range(1, 11):
+        mine.after(step, save=step in clock)
+    assert seen == checked
+    assert {step for step, _ in checkpoints.all()} <= set(seen)
+
+
+def test_ranks_that_differ_get_no_checkpoint_and_no_score(tmp_path: Path) -> None:
+    calendar = Calendar(10, 1, None, None, 9, None)
+
+    def check(step: int) -> None:
+        raise StepError("rank 1 differs")
+
+    def never() -> Evaluation:
+        raise AssertionError("scored")
+
+    state = State(lambda step: [Part("state", {"step": step})], check)
+    mine = Duties(Group.alone(), calendar, Checkpoints(tmp_path), state, never, Scores(tmp_path))
+    with pytest.raises(StepError, match="rank 1 differs"):
+        mine.after(1, save=False)
+    assert list(tmp_path.iterdir()) == []

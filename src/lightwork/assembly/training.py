@@ -25,10 +25,11 @@ from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml,
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.train.checkpoint import Checkpoints
-from lightwork.train.duties import Calendar, Duties, Scores
+from lightwork.train.duties import Calendar, Duties, Scores, State
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
 from lightwork.train.precision import chosen
+from lightwork.train.replicas import check_alike
 
 log = logging.getLogger("lightwork")
 
@@ -149,6 +150,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
         keep=checkpoint.keep,
         evaluate_every_steps=settings.train.evaluate_every_steps,
         patience=settings.train.patience,
+        check_every_steps=settings.train.check_replicas_every_steps,
     )
     score: Any = None
     if dev is not None:
@@ -157,10 +159,20 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
         start.group,
         calendar,
         Checkpoints(start.folder),
-        ready.parts,
+        held_alike(start, ready),
         score,
         Scores(start.folder, telemetry.charts),
     )
+
+
+def held_alike(start: Start, ready: Ready) -> State:
+    """The weights, buffers and optimizer state that every rank keeps a copy of."""
+    module = ready.model.module
+
+    def held() -> dict[str, torch.Tensor]:
+        return dict(module.named_parameters()) | dict(module.named_buffers()) | ready.update.parts()
+
+    return State(ready.parts, partial(check_alike, start.group, held))
 
 
 def _say_start(start: Start, ready: Ready) -> None:

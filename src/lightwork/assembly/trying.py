@@ -16,7 +16,7 @@ from rich.filesize import decimal
 from lightwork.assembly.building import build_replica
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.assembly.resuming import newest, take_over
-from lightwork.assembly.training import started
+from lightwork.assembly.training import held_alike, started
 from lightwork.comm.group import Group
 from lightwork.data.loader import Work
 from lightwork.errors import CheckpointError
@@ -100,6 +100,7 @@ def _try_checkpoint(start: Start, ready: Ready) -> None:
     started_s = time.perf_counter()
     checkpoints = Checkpoints(start.folder)
     step = ready.done_steps + 1
+    held_alike(start, ready).check(step)
     problem = None
     if start.group.rank == 0:
         try:

@@ -175,6 +175,9 @@ class TrainSettings(Section):
     evaluate_every_steps: AtLeastOne | None = reporting(
         None, "Score data.dev every so many steps; null: after every epoch"
     )
+    check_replicas_every_steps: AtLeastOne | None = machine(
+        100, "Steps between two checks that all ranks hold the same; null: only before checkpoints"
+    )
     log_every_steps: Whole = reporting(10, "Steps between two lines of progress", ge=1)
 
     @model_validator(mode="after")

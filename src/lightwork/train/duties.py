@@ -1,4 +1,4 @@
-"""What is done between steps, by all ranks together: checkpoints and evaluations."""
+"""What is done between steps, by all ranks together: checks, checkpoints, evaluations."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class Calendar:
     """None: at the end of every epoch."""
     patience: int | None = None
     """Evaluations without a better score after which training stops; None: never."""
+    check_every_steps: int | None = None
+    """Steps between two checks that ranks hold the same, besides those before every checkpoint."""
 
     def evaluate_after(self, step: int) -> bool:
         """Whether the model is scored after this step."""
@@ -46,8 +48,25 @@ class Calendar:
 
     def save_after(self, step: int) -> bool:
         """Whether a checkpoint is written after this step, whatever the clock says."""
-        every = self.save_every_steps
-        return step == self.last_step or (every is not None and step % every == 0)
+        return step == self.last_step or _every(self.save_every_steps, step)
+
+    def check_after(self, step: int) -> bool:
+        """Whether ranks are checked to hold the same after this step, checkpoint or not."""
+        return _every(self.check_every_steps, step)
+
+
+def _every(steps: int | None, step: int) -> bool:
+    return steps is not None and step % steps == 0
+
+
+@dataclass(frozen=True)
+class State:
+    """What all ranks hold alike between two steps."""
+
+    parts: Callable[[int], Sequence[Part]]
+    """What the checkpoint of a step holds."""
+    check: Callable[[int], None]
+    """Raises StepError on all ranks together where they do not hold the same after a step."""
 
 
 class Scores:
@@ -80,22 +99,22 @@ class Scores:
 
 
 class Duties:
-    """Saves and evaluates; every rank calls the same methods after the same steps."""
+    """Checks, saves and evaluates; every rank calls the same methods after the same steps."""
 
     def __init__(
         self,
         group: Group,
         calendar: Calendar,
         checkpoints: Checkpoints,
-        parts: Callable[[int], Sequence[Part]],
+        state: State,
         evaluate: Callable[[], Evaluation] | None,
         scores: Scores,
     ) -> None:
-        """``parts(step)``: what a checkpoint holds. ``evaluate`` None: nothing to score."""
+        """``evaluate`` None: there is nothing to score."""
         self._group = group
         self._calendar = calendar
         self._checkpoints = checkpoints
-        self._parts = parts
+        self._state = state
         self._evaluate = evaluate
         self._scores = scores
         self._saved_step = -1
@@ -128,7 +147,10 @@ class Duties:
         Returns whether training goes on.
         """
         score = self._evaluate is not None and self._calendar.evaluate_after(step)
-        if save or score or self._calendar.save_after(step):
+        save = save or score or self._calendar.save_after(step)
+        if save or self._calendar.check_after(step):
+            self._state.check(step)
+        if save:
             self._save(step)  # before evaluating: a failure there loses nothing
         if score:
             self._score(step)
@@ -155,7 +177,7 @@ class Duties:
         problem = None
         if self._group.rank == 0:
             try:
-                self._checkpoints.write(step, self._parts(step))
+                self._checkpoints.write(step, self._state.parts(step))
                 self._checkpoints.rotate(step, self._calendar.keep)
             except CheckpointError as error:
                 problem = str(error)
