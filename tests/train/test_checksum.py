@@ -153,6 +153,13 @@ def test_the_sign_of_zero_shows_in_large_tensors() -> None:
     assert len(set(found)) == len(found)
 
 
+@pytest.mark.parametrize("exponent", range(31))
+def test_powers_differ_in_few_factors_of_two(exponent: int) -> None:
+    """So that words of 32 bits that changed places, so far apart, never add up to nothing."""
+    difference = (pow(replicas._BASE, 2**exponent, 2**64) - 1) % 2**64
+    assert difference & -difference == 2 ** (exponent + 2)
+
+
 def test_pieces_change_nothing() -> None:
     values = torch.randn(2 * WORDS + 1, generator=torch.Generator().manual_seed(3))
     found = []
