@@ -38,7 +38,12 @@ def other_company(settings: str, run: str, *overrides: str) -> None:
 
 def other_padding(settings: str, run: str, *overrides: str) -> None:
     """Windows are padded to multiples of 16."""
-    plant(loader, "cut", lambda *given: cut(*given[:-1], round_to=16))
+
+    def padded(*given: Any) -> list[list[MicroBatch]]:
+        windows, lengths, shares, micro_batch_tokens, _ = given
+        return cut(windows, lengths, shares, micro_batch_tokens, round_to=16)
+
+    plant(loader, "cut", padded)
     train(settings, run, *overrides)
 
 
@@ -50,7 +55,6 @@ def other_order(settings: str, run: str, *overrides: str) -> None:
 
 def scaled_after_backward(settings: str, run: str, *overrides: str) -> None:
     """The summed gradient is divided by the count, not the loss."""
-    plant(GradientBuckets, "scale", 1.0)
     compute = gradients.Gradients.compute
 
     def unscaled(self: gradients.Gradients, number: int, work: Any, *rest: Any) -> Any:

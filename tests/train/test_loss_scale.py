@@ -30,7 +30,7 @@ from tests.train.toy import ToyTask
 
 LENGTH = 16
 OPTIONS = AdamWOptions(0.9, 0.999, 1e-8, 0.0, None)
-MADE = {"micro": [[(2, 8.0), (3, 1.0)], [(5, 0.0), (0, 0.0)]], "mean": 0.9}
+MADE, MEAN = [[(2, 8.0), (3, 1.0)], [(5, 0.0), (0, 0.0)]], 0.9
 """(what counts, loss sum) of every micro-batch; one of them has nothing that counts."""
 
 
@@ -88,7 +88,7 @@ def step(group: Group, task: SumTask, shares: int, strategy: str) -> tuple[Outco
 @pytest.mark.parametrize("strategy", ["all_reduce", "tree"])
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_the_gradient_is_that_of_the_mean_over_all_that_counts(ranks: int, strategy: str) -> None:
-    check(MADE["micro"], MADE["mean"], ranks, strategy)
+    check(MADE, MEAN, ranks, strategy)
 
 
 @pytest.mark.shared
