@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,27 @@ def questions(count: int, first: int = 0) -> dict[str, Any]:
         qas = [{"id": f"q{number}", "question": question, "answers": answers}]
         paragraphs.append({"context": context, "qas": qas})
     return {"version": "1.1", "data": [{"title": "t", "paragraphs": paragraphs}]}
+
+
+def weights_digest(run: Path, step: int | None = None) -> str:
+    """SHA-256 of the weights and the optimizer's state in a checkpoint, by default the newest."""
+    whole = hashlib.sha256()
+    for name in ("model/model.safetensors", "optimizer.safetensors"):
+        whole.update((checkpoint_of(run, step) / name).read_bytes())
+    return whole.hexdigest()
+
+
+def fingerprint_of(run: Path) -> dict[str, Any]:
+    """What the bits of the newest checkpoint depend on."""
+    state = json.loads((checkpoint_of(run) / "state.json").read_text())
+    return dict(state["fingerprint"])
+
+
+def checkpoint_of(run: Path, step: int | None = None) -> Path:
+    """The folder of a checkpoint, by default the newest."""
+    if step is not None:
+        return run / "checkpoints" / f"step-{step:06d}"
+    return max((run / "checkpoints").glob("step-*"))
 
 
 class World:

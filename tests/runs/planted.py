@@ -108,6 +108,18 @@ def change_a_buffer(settings: str, run: str, *overrides: str) -> None:
     train(settings, run, *overrides)
 
 
+def use_an_operation_without_order(settings: str, run: str, *overrides: str) -> None:
+    """The loss passes through an operation that PyTorch has in no deterministic form."""
+    whole = ExtractiveTask.loss
+
+    def refused(task: ExtractiveTask, outputs: Any, batch: Any) -> Tensor:
+        torch.zeros(1).put_(torch.tensor([0]), torch.ones(1))
+        return whole(task, outputs, batch)
+
+    plant(ExtractiveTask, "loss", refused)
+    train(settings, run, *overrides)
+
+
 POSITIONS = "bert.embeddings.position_ids"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from lightwork.settings import load_settings
 from lightwork.settings.run_folder import read_run
 from tests.ranks import run_as_processes
 from tests.runs.conftest import World
+from tests.runs.conftest import weights_digest as digest
 
 pytestmark = pytest.mark.processes
 PLANTED = Path(__file__).with_name("planted.py")
@@ -30,14 +30,6 @@ TREE = (
     "checkpoint.keep=20", "train.evaluate_every_steps=100", "data.max_length=96",
 )  # fmt: skip
 LAST = 8
-
-
-def digest(run: Path, step: int = LAST) -> str:
-    """SHA-256 of the weights and the optimizer's state in a checkpoint."""
-    whole = hashlib.sha256()
-    for name in ("model/model.safetensors", "optimizer.safetensors"):
-        whole.update((run / "checkpoints" / f"step-{step:06d}" / name).read_bytes())
-    return whole.hexdigest()
 
 
 def go_back(run: Path, step: int) -> None:

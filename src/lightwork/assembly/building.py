@@ -24,6 +24,7 @@ from lightwork.settings import Settings
 from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length, freeze
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.telemetry.logs import logging_to
+from lightwork.train.determinism import set_arithmetic
 from lightwork.train.replicas import start_alike
 
 _HEAD_STREAM = -1  # steps count from 1
@@ -31,11 +32,17 @@ _HEAD_STREAM = -1  # steps count from 1
 
 @contextmanager
 def place_of_this_rank(settings: Settings, log_dir: Path | None) -> Iterator[World]:
-    """Read the world, bind the device before anything touches CUDA, and open the log."""
+    """Read the world, choose kernels and device before anything touches CUDA, open the log."""
     world = read_world(os.environ, visible_gpus(), settings.launch.device)
     with logging_to(log_dir, world.rank):
+        set_arithmetic(world.device, deterministic=is_deterministic(settings))
         bind_device(world, compute_threads(settings, world))
         yield world
+
+
+def is_deterministic(settings: Settings) -> bool:
+    """Whether the same bits are asked for every time; the tree means nothing without it."""
+    return settings.train.deterministic or settings.sync.strategy == "tree"
 
 
 def compute_threads(settings: Settings, world: World) -> int:

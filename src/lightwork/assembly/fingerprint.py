@@ -78,17 +78,24 @@ def _versions() -> Fingerprint:
 
 def _machine(device: torch.device) -> Fingerprint:
     cuda = device.type == "cuda"
+    cudnn: Any = torch.backends.cudnn
     return {
         "device": torch.cuda.get_device_name(device) if cuda else _cpu_name(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul_precision": torch.get_float32_matmul_precision(),
-        "cudnn_deterministic": cuda and torch.backends.cudnn.deterministic,
-        "cudnn_benchmark": cuda and torch.backends.cudnn.benchmark,
-        "cudnn_tf32": cuda and torch.backends.cudnn.allow_tf32,
+        "matmul_precision": _matmul_precision(device),
+        "cudnn_deterministic": cuda and cudnn.deterministic,
+        "cudnn_benchmark": cuda and cudnn.benchmark,
+        "cudnn_precision": cudnn.conv.fp32_precision if cuda else None,
         "environment": {name: os.environ[name] for name in _CHOOSING_KERNELS if name in os.environ},
     }
+
+
+def _matmul_precision(device: torch.device) -> str:
+    """How float32 matrices are multiplied; "none" is PyTorch's own choice, which is float32."""
+    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    return str(backend.matmul.fp32_precision)
 
 
 def _cpu_name() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lightwork.assembly.building import place_of_this_rank, shown_path
+from lightwork.assembly.building import is_deterministic, place_of_this_rank, shown_path
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
@@ -25,6 +25,7 @@ from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml,
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.train.checkpoint import Checkpoints
+from lightwork.train.determinism import refusals_named
 from lightwork.train.duties import Calendar, Duties, Scores, State
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
@@ -62,7 +63,8 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
             record = _begin(group, settings, run, world.device)
             if record.threads is not None:
                 torch.set_num_threads(record.threads)
-            yield Start(group, world, settings, run, record, prepared)
+            with refusals_named():
+                yield Start(group, world, settings, run, record, prepared)
 
 
 @contextmanager
@@ -195,8 +197,12 @@ def _say_start(start: Start, ready: Ready) -> None:
         "share" if start.shares == 1 else "shares",
         start.settings.sync.strategy,
     )
-    if start.settings.sync.strategy == "tree":
+    tree = start.settings.sync.strategy == "tree"
+    if tree:
         _say_bits(start)
+    if is_deterministic(start.settings):
+        implied = ", as sync.strategy tree implies" if tree else ""
+        log.info("kernels are deterministic and without TF32 (train.deterministic%s)", implied)
     if start.prepared.dev is not None and start.group.rank == 0:
         log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
     if ranks > start.shares:

@@ -175,6 +175,9 @@ class TrainSettings(Section):
     evaluate_every_steps: AtLeastOne | None = reporting(
         None, "Score data.dev every so many steps; null: after every epoch"
     )
+    deterministic: bool = machine(
+        False, "Only kernels that give the same bits every time, no TF32; slower on cuda"
+    )
     check_replicas_every_steps: AtLeastOne | None = machine(
         100, "Steps between two checks that all ranks hold the same; null: only before checkpoints"
     )
