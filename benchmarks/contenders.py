@@ -77,6 +77,7 @@ def lightwork_settings(spec: Spec) -> str:
             "weight_decay": spec.weight_decay,
             "max_grad_norm": spec.max_grad_norm,
             "seed": spec.seed,
+            "precision": "fp32",
             "log_every_steps": spec.log_every_steps,
         },
         "evaluate": {"n_best": spec.n_best, "max_answer_tokens": spec.max_answer_tokens},

@@ -23,6 +23,7 @@ def train_tuned(spec: Spec, sampling: str) -> None:
         per_device_eval_batch_size=spec.eval_batch,
         train_sampling_strategy=sampling,
         optim="adamw_torch_fused",
+        tf32=True if spec.device == "cuda" else None,  # as lightwork does there
         ddp_find_unused_parameters=False,
         dataloader_num_workers=spec.workers,
         dataloader_persistent_workers=spec.workers > 0,

@@ -66,6 +66,20 @@ def little_memory(settings: str, run: str, *overrides: str) -> None:
     train(settings, run, *overrides)
 
 
+def little_gpu_memory(settings: str, run: str, *overrides: str) -> None:
+    """After the first forward has begun, CUDA gives this process 3 MiB more than it has, once."""
+    forward, total = ExtractiveTask.forward, torch.cuda.get_device_properties(0).total_memory
+
+    def limited(task: ExtractiveTask, model: Any, batch: Any) -> Any:
+        torch.cuda.empty_cache()
+        least = torch.cuda.memory_reserved() + (3 << 20)
+        torch.cuda.set_per_process_memory_fraction(least / total)
+        return forward(task, model, batch)
+
+    plant(ExtractiveTask, "forward", limited)
+    train(settings, run, *overrides)
+
+
 def infinite_gradient(settings: str, run: str, *overrides: str) -> None:
     """Rank 1 gets an infinite gradient in steps 2 and 5, from one of its micro-batches."""
     compute, loss = Gradients.compute, Model.loss
