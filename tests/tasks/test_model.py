@@ -23,7 +23,6 @@ from lightwork.tasks.extractive.model import (
     longest_input,
     resolve_source,
 )
-from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from tests.tasks.made import build
 
 
@@ -70,57 +69,6 @@ def test_scratch_is_a_small_bert_of_the_given_shape() -> None:
     check_length(model, 48)
     with pytest.raises(SettingsError, match=r"data.max_length 49 .* 48 tokens"):
         check_length(model, 49)
-
-
-SIZES = {"vocab_size": 40, "max_position_embeddings": 66}
-BERT_LIKE = {
-    **SIZES,
-    "hidden_size": 16,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-}
-FAMILIES = {
-    "roberta": (BERT_LIKE, 64, "RobertaLayer"),
-    "distilbert": (
-        {**SIZES, "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32},
-        66,
-        "TransformerBlock",
-    ),
-    "deberta-v2": (BERT_LIKE, 66, "DebertaV2Layer"),
-    "xlnet": (
-        {"vocab_size": 40, "d_model": 16, "n_layer": 3, "n_head": 2, "d_inner": 32},
-        None,
-        "XLNetLayer",
-    ),
-    "gpt2": (
-        {"vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 66},
-        66,
-        "GPT2Block",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_other_families_give_span_logits_places_and_blocks(tmp_path: Path, kind: str) -> None:
-    sizes, places, block = FAMILIES[kind]
-    config = AutoConfig.for_model(kind, **sizes, bos_token_id=1, eos_token_id=2)
-    AutoModelForQuestionAnswering.from_config(config).save_pretrained(tmp_path)
-    model = build(str(tmp_path), 0.0, ids=40)
-    assert longest_input(model) == places
-    task = ExtractiveTask(
-        pad_id=0,
-        pad_left=False,
-        uses_type_ids=False,
-        answering=Answering(n_best=2, max_answer_tokens=3, no_answer=False),
-    )
-    assert [type(layer).__name__ for layer in task.blocks(model)] == [block] * 3
-    ids = torch.arange(3, 35).view(2, 16)
-    batch = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    outputs = task.forward(model.train(), batch)
-    assert outputs.start_logits.shape == outputs.end_logits.shape == (2, 16)
-    # Every dropout of the family is off: training mode draws nothing.
-    assert torch.equal(task.forward(model, batch).start_logits, outputs.start_logits)
 
 
 def test_a_table_of_positions_with_an_offset() -> None:

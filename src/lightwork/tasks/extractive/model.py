@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,7 @@ def build_model(
             model = AutoModelForQuestionAnswering.from_config(config)
     # Checkpoints may be stored in half precision; precision is chosen by training, not here.
     module: nn.Module = model.float()
+    _write_nothing(model.base_model)
     known = model.get_input_embeddings().num_embeddings
     if vocabulary > known:
         raise SettingsError(
@@ -87,6 +89,22 @@ def build_model(
             f"{known} embeddings; they do not belong together"
         )
     return module
+
+
+def _write_nothing(backbone: nn.Module) -> None:
+    """Decoders keep keys and values for the next word they write; here there is none.
+
+    They would only take memory, and a block that is computed again in backward would find them
+    and add its own a second time. The configuration stays as it is: it is saved with the model.
+    """
+
+    def without_cache(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return args, {**kwargs, "use_cache": False}
+
+    if "use_cache" in inspect.signature(backbone.forward).parameters:
+        backbone.register_forward_pre_hook(without_cache, with_kwargs=True)
 
 
 def _scratch_config(shape: ScratchShape, vocabulary: int) -> Any:

@@ -117,12 +117,16 @@ class ExtractiveTask:
         """The weighted sum over windows of the span loss."""
         return span_loss(outputs.start_logits, outputs.end_logits, batch)
 
-    def blocks(self, model: nn.Module) -> list[nn.Module]:
-        """The layers of the encoder: the list of modules that holds the most parameters."""
-        lists: list[nn.Module] = [
-            module for module in model.modules() if isinstance(module, torch.nn.ModuleList)
-        ]
-        return list(max(lists, key=_parameters).children()) if lists else []
+    @staticmethod
+    def blocks(model: nn.Module) -> list[nn.Module]:
+        """The layers of the encoder, then those of the decoder where there is one.
+
+        A layer that is used several times, as in ALBERT, is there once.
+        """
+        backbone = getattr(model, "base_model", model)
+        halves = [getattr(backbone, name, None) for name in ("encoder", "decoder")]
+        stacks = [half for half in halves if half is not None] or [backbone]
+        return [layer for stack in stacks for layer in _layers(stack)]
 
     def candidates(self, outputs: Any, batch: Batch) -> list[Candidate]:
         """The ``n_best`` spans of every window, as ``spans.candidate_rows`` gives them."""
@@ -239,6 +243,18 @@ def _golds(rows: Rows) -> dict[str, Gold]:
 def _probability(score: float) -> float:
     """Of "no answer" where the best text is the only other choice, in logits."""
     return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
+
+
+def _layers(stack: nn.Module) -> list[nn.Module]:
+    """The list of modules that holds the most parameters; Funnel keeps lists in it."""
+    lists: list[nn.Module] = [
+        module for module in stack.modules() if isinstance(module, torch.nn.ModuleList)
+    ]
+    largest: Any = max(lists, key=_parameters, default=())
+    found: list[nn.Module] = list(largest)
+    while found and isinstance(found[0], torch.nn.ModuleList):
+        found = [layer for group in found for layer in group.children()]
+    return list(dict.fromkeys(found))
 
 
 def _parameters(module: nn.Module) -> int:
