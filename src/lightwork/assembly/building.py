@@ -20,10 +20,12 @@ from lightwork.comm.world import (
 )
 from lightwork.data.store import Store
 from lightwork.data.streams import stream_seed
+from lightwork.errors import SettingsError
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.model import ScratchShape, build_model, check_length, freeze
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
 from lightwork.telemetry.logs import logging_to
+from lightwork.train.blocks import change_blocks
 from lightwork.train.determinism import set_arithmetic
 from lightwork.train.replicas import start_alike
 
@@ -69,13 +71,31 @@ def build_task(
 def build_replica(
     group: Group, settings: Settings, source: str, vocabulary: int, device: str
 ) -> torch.nn.Module:
-    """The model, equal on all ranks: rank 0 loads or draws the weights, the others receive them."""
-    torch.manual_seed(stream_seed(settings.train.seed, _HEAD_STREAM))
-    model = settings.model
+    """The model, equal on all ranks: rank 0 loads or draws the weights, the others receive them.
+
+    Raises SettingsError, on all ranks together, when a rank cannot build it.
+    """
+    module, problem = None, None
+    try:
+        module = _built(settings, source, vocabulary, weights=group.rank == 0)
+    except SettingsError as error:
+        problem = str(error)
+    problems = [text for text in group.gather_json(problem) if text is not None]
+    if module is None or problems:
+        raise SettingsError(problems[0])
+    module.to(torch.device(device))
+    start_alike(group, module)
+    return module
+
+
+def _built(settings: Settings, source: str, vocabulary: int, weights: bool) -> torch.nn.Module:
+    """What one rank can do by itself."""
+    model, train = settings.model, settings.train
+    torch.manual_seed(stream_seed(train.seed, _HEAD_STREAM))
     module = build_model(
         source,
         dropout=model.dropout,
-        weights=group.rank == 0,
+        weights=weights,
         scratch=ScratchShape(
             layers=model.scratch_layers,
             hidden=model.scratch_width,
@@ -87,8 +107,7 @@ def build_replica(
     )
     check_length(module, settings.data.max_length)
     freeze(module, model.freeze)
-    module.to(torch.device(device))
-    start_alike(group, module)
+    change_blocks(ExtractiveTask.blocks(module), train.activation_checkpointing)
     return module
 
 

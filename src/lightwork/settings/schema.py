@@ -148,6 +148,9 @@ class TrainSettings(Section):
     max_skipped_steps: Whole = machine(
         10, "Steps of a run that may be skipped before it stops after all", ge=1
     )
+    activation_checkpointing: bool = machine(
+        False, "Keep only what goes into a block, compute the rest again in backward; less memory"
+    )
     epochs: Whole = identity(2, "Passes over the training windows", ge=1)
     max_steps: AtLeastOne | None = identity(None, "Stop after so many updates; null: epochs decide")
     learning_rate: Number = identity(3e-5, "Highest learning rate", gt=0, le=1)
