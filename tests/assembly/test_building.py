@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from lightwork.assembly import building
@@ -73,3 +74,22 @@ def test_what_one_rank_cannot_build_is_refused_by_all(
 
     monkeypatch.setattr(building, "build_model", on_rank_0_only)
     assert refused(settings(tmp_path), 3) == "there is no such model here"
+
+
+def test_attention_is_the_one_of_the_settings(tmp_path: Path) -> None:
+    models: list[Any] = [
+        replica(settings(tmp_path, f"model.attention={kind}")) for kind in ("auto", "eager", "sdpa")
+    ]
+    chosen = [model.config._attn_implementation for model in models]
+    assert chosen == ["sdpa", "eager", "sdpa"]
+    outputs = [logits(model.eval(), batch()) for model in models]
+    assert torch.equal(outputs[0], outputs[2])
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
+
+
+def test_flash_attention_is_not_for_a_cpu(tmp_path: Path) -> None:
+    message = refused(settings(tmp_path, "model.attention=flash_attention_2"))
+    assert message == (
+        "model.attention flash_attention_2 needs launch.device cuda; on cpu it can be auto, eager "
+        "or sdpa"
+    )

@@ -112,6 +112,9 @@ class ModelSettings(Section):
     freeze: Literal["none", "embeddings", "encoder"] = identity(
         "none", "What keeps its weights; encoder: all but the answer head"
     )
+    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = machine(
+        "auto", "How attention is computed, to rounding the same; auto: as transformers chooses"
+    )
     scratch_layers: Whole = identity(2, "Layers of a scratch model", ge=1, le=96)
     scratch_width: Whole = identity(128, "Width of a scratch model", ge=8, le=16384)
     scratch_heads: Whole = identity(2, "Attention heads of a scratch model", ge=1, le=256)

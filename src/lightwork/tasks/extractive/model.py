@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, BertConfig
 
 from lightwork.errors import SettingsError
+from lightwork.tasks.extractive.attention import check_attention
 from lightwork.tasks.extractive.pretrained import (
     SCRATCH,
     from_library,
@@ -57,14 +58,17 @@ def build_model(
     weights: bool,
     scratch: ScratchShape,
     vocabulary: int,
+    attention: str = "auto",
 ) -> nn.Module:
     """A float32 ``AutoModelForQuestionAnswering`` for ``source``.
 
     ``dropout`` replaces every dropout probability of the configuration. Without ``weights`` the
     model is made from the configuration alone, for ranks that receive the weights of another.
-    ``vocabulary`` is the number of ids of the tokenizer. What is new in the model draws from
-    torch's global random state. Raises ``SettingsError`` when the source is no such model, its
-    weights do not fit, or it has fewer embeddings than the tokenizer has ids.
+    ``vocabulary`` is the number of ids of the tokenizer. ``attention`` is how it is computed, see
+    ``attention.check_attention``; it is not saved with the model. What is new in the model draws
+    from torch's global random state. Raises ``SettingsError`` when the source is no such model, its
+    weights do not fit, it has fewer embeddings than the tokenizer has ids, or it cannot compute
+    attention like this.
     """
     place = resolve_source(source)
     if source == SCRATCH:
@@ -74,11 +78,13 @@ def build_model(
             config = AutoConfig.from_pretrained(place, num_labels=2, trust_remote_code=False)
     if dropout is not None:
         _set_dropout(config, dropout)
+    check_attention(config, attention)
+    chosen = {} if attention == "auto" else {"attn_implementation": attention}
     with from_library(source, "model"):
         if weights and source != SCRATCH:
-            model = _pretrained(source, place, config)
+            model = _pretrained(source, place, config, chosen)
         else:
-            model = AutoModelForQuestionAnswering.from_config(config)
+            model = AutoModelForQuestionAnswering.from_config(config, **chosen)
     # Checkpoints may be stored in half precision; precision is chosen by training, not here.
     module: nn.Module = model.float()
     _write_nothing(model.base_model)
@@ -131,7 +137,7 @@ def _set_dropout(config: Any, dropout: float) -> None:
             setattr(config, name, dropout)
 
 
-def _pretrained(source: str, place: str, config: Any) -> Any:
+def _pretrained(source: str, place: str, config: Any, chosen: dict[str, str]) -> Any:
     with without_wrapper(place) as folder:
         model, info = AutoModelForQuestionAnswering.from_pretrained(
             folder,
@@ -139,6 +145,7 @@ def _pretrained(source: str, place: str, config: Any) -> Any:
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **chosen,
         )
     missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     encoder = model.base_model
