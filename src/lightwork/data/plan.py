@@ -48,17 +48,19 @@ class EpochPlan:
     ) -> None:
         count = len(lengths)
         order = shuffled(count, seed, epoch, _ORDER)
-        by_length = lengths.astype(np.int32)
+        # NumPy sorts numbers of 16 bits in linear time; the order is the same.
+        kind: type[np.integer] = np.int16 if lengths.max(initial=0) < 1 << 15 else np.int32
         # At least two pools, or the windows of a small set would meet the same company each epoch.
         pool = min(POOL_BATCHES, max(1, count // (2 * batch_size))) * batch_size
         for start in range(0, count, pool):
             piece = order[start : start + pool]
             # The order inside a pool is already random, so a stable sort breaks ties at random.
-            order[start : start + pool] = piece[np.argsort(-by_length[piece], kind="stable")]
+            longest_first = np.argsort(-lengths[piece].astype(kind), kind="stable")
+            order[start : start + pool] = piece[longest_first]
         self._order = order
         self._batch_size = batch_size
         self._full = count // batch_size
-        self._starts = shuffled(self._full, seed, epoch, _BATCHES).astype(np.int64) * batch_size
+        self._starts = shuffled(self._full, seed, epoch, _BATCHES) * np.int32(batch_size)
         if epoch == 0 and self._full > 1:
             self._longest_first(lengths)
 
