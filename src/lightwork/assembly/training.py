@@ -21,7 +21,15 @@ from lightwork.comm.group import Group
 from lightwork.comm.world import open_group, usable_cores
 from lightwork.disk import try_lock
 from lightwork.errors import LaunchError, RunError
-from lightwork.settings import RunRecord, Settings, identity, open_run, to_yaml, write_run
+from lightwork.settings import (
+    RunRecord,
+    Settings,
+    identity,
+    numbered,
+    open_run,
+    to_yaml,
+    write_run,
+)
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.train.checkpoint import Checkpoints
@@ -61,6 +69,7 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
         lock = _only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
             record = _begin(group, settings, run, world.device)
+            settings = numbered(settings, record.identity)
             if record.threads is not None:
                 torch.set_num_threads(record.threads)
             with refusals_named():

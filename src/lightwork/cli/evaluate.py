@@ -28,6 +28,7 @@ from lightwork.settings import (
     load_settings,
     locate,
     named,
+    numbered,
     read_run,
 )
 
@@ -61,7 +62,7 @@ def evaluate(  # noqa: PLR0913 - options of a command
     _refuse_others(overrides or [])
     run = run.expanduser()
     record = read_run(run)
-    settings = load_settings(locate(run)[0], overrides or [])
+    settings = numbered(load_settings(locate(run)[0], overrides or []), record.identity)
     files = _data_files(settings, data)
     own = run / "evaluation" / "+".join(file.stem for file in files)
     target = (own if out is None else out.expanduser()).absolute()

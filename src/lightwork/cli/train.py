@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -20,8 +21,18 @@ from lightwork.cli.launching import (
     start_ranks,
     with_devices,
 )
-from lightwork.errors import LightworkError
-from lightwork.settings import Settings, check_paths, load_settings, locate, open_run, run_folder
+from lightwork.errors import LightworkError, SettingsError
+from lightwork.settings import (
+    RunRecord,
+    Settings,
+    check_paths,
+    is_random,
+    load_settings,
+    locate,
+    open_run,
+    run_folder,
+    seeded,
+)
 
 RunOption = Annotated[
     Path | None,
@@ -56,26 +67,35 @@ def train(
 ) -> None:
     """Train a model, or continue where the same run stopped."""
     file, found = locate(settings_file)
-    settings = load_settings(file, overrides or [])
-    check_paths(settings)
+    given = run or found
+    asked = load_settings(file, overrides or [])
+    check_paths(asked)
     environ = with_devices(devices, os.environ)
     if is_rank(environ):
         refuse_ranks(ranks, environ)
-        _train_as_rank(settings, _folder(settings, file.stem, run or found, dry_run), dry_run)
+        if given is None:
+            _refuse_draw(asked)
+        _train_as_rank(asked, _folder(asked, file.stem, given, dry_run), dry_run)
         return
-    count = ranks_here(ranks, settings.launch.device, environ)
-    folder = _folder(settings, file.stem, run or found, dry_run)
+    count = ranks_here(ranks, asked.launch.device, environ)
+    settings = seeded(asked, given)
+    folder = _folder(settings, file.stem, given, dry_run)
     if dry_run and locate(folder)[1] is not None:
         shutil.rmtree(folder)  # left by one that was killed
     is_new = not folder.exists()
     record = open_run(folder, settings)
+    if not dry_run:
+        _say_seed(asked, record, folder)
     # Ranks read what was just stored: all see the same settings, whatever becomes of the file.
     arguments = ["train", str(folder.absolute()), *(["--dry-run"] if dry_run else [])]
     with failures_named(folder / LOGS):
         code = start_ranks(
             arguments, count, folder, record.run_id, settings.launch.grace_s, environ
         )
-    _tidy(folder, code, is_new, dry_run)
+    again = "the same command"
+    if given is None and is_random(asked):
+        again = _going_on(folder) if ranks is None else f"{_going_on(folder)} --ranks {ranks}"
+    _tidy(folder, code, is_new, dry_run, again)
     raise typer.Exit(code)
 
 
@@ -85,8 +105,30 @@ def _folder(settings: Settings, name: str, given: Path | None, dry_run: bool) ->
     return folder if not dry_run or folder.name.endswith(DRY) else Path(f"{folder}{DRY}")
 
 
-def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool) -> None:
-    """Leave nothing behind that nobody can use."""
+def _refuse_draw(settings: Settings) -> None:
+    """Every rank of another launcher reads the file for itself, and none knows the others yet."""
+    if is_random(settings):
+        raise SettingsError(
+            "train.seed is random, and ranks that another launcher started agree on a number in "
+            "the folder of the run: name one with --run-folder DIR, or give a number, as in "
+            "train.seed=7"
+        )
+
+
+def _say_seed(settings: Settings, record: RunRecord, folder: Path) -> None:
+    """Where ``settings`` do not say which: the number, and how to come back to it."""
+    if is_random(settings):
+        seed = record.identity["train.seed"]
+        text = f"train.seed is random: {seed} in this run; {_going_on(folder)} goes on with it"
+        typer.echo(text, err=True)
+
+
+def _going_on(folder: Path) -> str:
+    return f"lightwork train {shlex.quote(str(folder))}"
+
+
+def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool, again: str) -> None:
+    """Leave nothing behind that nobody can use; ``again`` is the command that goes on."""
     mistake = code == LightworkError.exit_code and is_new and not (folder / "checkpoints").exists()
     if folder.exists() and (
         mistake or (dry_run and code in (LightworkError.exit_code, INTERRUPTED))
@@ -97,12 +139,14 @@ def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool) -> None:
     elif code == INTERRUPTED:
         saved = sorted(path.parent.name for path in folder.glob("checkpoints/*/manifest.json"))
         where = f"goes on from {saved[-1]} in {folder}" if saved else "begins again"
-        typer.echo(f"interrupted; the same command {where}", err=True)
+        typer.echo(f"interrupted; {again} {where}", err=True)
 
 
 def _train_as_rank(settings: Settings, folder: Path, dry_run: bool) -> None:
     if opens_run(os.environ):
-        open_run(folder, settings)
+        record = open_run(folder, settings)
+        if not dry_run:
+            _say_seed(settings, record, folder)
     with failures_named(folder / LOGS):
         from lightwork.assembly import run_dry, run_train
 

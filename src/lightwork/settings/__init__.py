@@ -10,9 +10,11 @@ from lightwork.settings.run_folder import (
     open_run,
     read_run,
     run_folder,
+    seeded,
     write_run,
 )
 from lightwork.settings.schema import Settings
+from lightwork.settings.seed import is_random, numbered
 from lightwork.settings.writing import to_yaml
 
 __all__ = [
@@ -26,12 +28,15 @@ __all__ = [
     "folder_reason",
     "identity",
     "identity_hash",
+    "is_random",
     "load_settings",
     "locate",
     "named",
+    "numbered",
     "open_run",
     "read_run",
     "run_folder",
+    "seeded",
     "to_yaml",
     "write_run",
 ]

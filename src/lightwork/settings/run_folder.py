@@ -19,6 +19,7 @@ from lightwork.errors import RunError
 from lightwork.settings.identity import differences, identity, identity_hash
 from lightwork.settings.paths import folder_reason, named
 from lightwork.settings.schema import Settings
+from lightwork.settings.seed import numbered
 from lightwork.settings.writing import to_yaml
 
 FORMAT = 1
@@ -99,11 +100,23 @@ def _left_by_a_start(name: str) -> bool:
     return name in (".lock", LOGS) or name.startswith((RECORD, SETTINGS))
 
 
+def seeded(settings: Settings, folder: Path | None) -> Settings:
+    """``settings`` with a number for ``train.seed: random``: that of the run in ``folder``, or a
+    new one where there is none.
+    """
+    try:
+        return numbered(settings, read_run(folder).identity if folder is not None else {})
+    except RunError:  # check_run says what is wrong, where anything is
+        return numbered(settings, {})
+
+
 def open_run(folder: Path, settings: Settings) -> RunRecord:
     """The record of the run in ``folder``, begun there if there is none; see :func:`check_run`.
 
-    The settings are written beside it, so that the folder alone starts the same run again.
+    The settings are written beside it, so that the folder alone starts the same run again; a seed
+    that was to be drawn is a number there.
     """
+    settings = seeded(settings, folder)
     values = identity(settings)
     record = check_run(folder, values)
     if record is None:

@@ -10,7 +10,7 @@ The kind says what a change of the setting touches:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -38,6 +38,12 @@ Threads = Annotated[int, Field(ge=1, le=1024), BeforeValidator(whole)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(number)]
 Decay = Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)]
 Dropout = Annotated[float, Field(ge=0, le=0.9), BeforeValidator(number)]
+SEED_BITS = 32
+if TYPE_CHECKING:
+    Seed = int  # "random" is a number from the moment a run is open: settings/seed.py
+else:
+    _Number = Annotated[int, Field(ge=0, le=(1 << SEED_BITS) - 1), BeforeValidator(whole)]
+    Seed = Literal["random"] | _Number
 
 
 def identity(default: Any, text: str, **limits: Any) -> Any:
@@ -174,7 +180,9 @@ class TrainSettings(Section):
     max_grad_norm: Positive | None = identity(
         1.0, "Gradients of a larger global norm are scaled down to it; null: never"
     )
-    seed: Whole = identity(42, "Start of every random number", ge=0, le=(1 << 32) - 1)
+    seed: Seed = identity(
+        42, "Start of every random number; random: drawn when a run begins, and kept with it"
+    )
     patience: AtLeastOne | None = identity(
         None, "Stop after so many evaluations without a better score; null: never"
     )
