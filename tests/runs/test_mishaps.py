@@ -11,7 +11,8 @@ import pytest
 
 from tests.ranks import run_as_processes
 from tests.runs.conftest import World
-from tests.runs.test_tree import digest, go_back, ledger, log
+from tests.runs.conftest import weights_digest as digest
+from tests.runs.test_tree import go_back, ledger, log
 
 pytestmark = pytest.mark.processes
 PLANTED = Path(__file__).with_name("planted.py")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import World
-from tests.runs.test_tree import LAST, TREE, digest, go_back, ledger
+from tests.runs.conftest import weights_digest as digest
+from tests.runs.test_tree import LAST, TREE, go_back, ledger
 
 pytestmark = pytest.mark.processes
 HUNDRED = (

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import World
-from tests.runs.test_tree import LAST, digest, go_back, instead, ledger
+from tests.runs.conftest import weights_digest as digest
+from tests.runs.test_tree import LAST, go_back, instead, ledger
 
 pytestmark = pytest.mark.processes
 AGAIN = "train.activation_checkpointing=true"
