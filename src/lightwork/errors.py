@@ -7,6 +7,7 @@
     ├── RunError              a run folder that cannot be used for this run       exit 2
     ├── CheckpointError       nothing in the run can be loaded                    exit 2
     ├── StepError             a step failed on a rank; all ranks stop together    exit 1
+    ├── VerifyError           what lightwork verify measured is not as promised   exit 1
     └── PeerLostError         another rank disappeared in the middle of a message exit 3
 
 A message says what was given, what is allowed and what to do. The words ``joint`` and ``lonely``
@@ -46,6 +47,12 @@ class CheckpointError(LightworkError):
 
 class StepError(LightworkError):
     """A step failed on at least one rank; every rank raises this together."""
+
+    exit_code = 1
+
+
+class VerifyError(LightworkError):
+    """A row of the table of ``lightwork verify`` failed; every rank raises this together."""
 
     exit_code = 1
 

@@ -90,7 +90,7 @@ def assembly(monkeypatch: pytest.MonkeyPatch) -> Assembly:
 
         return record
 
-    for name in ("run_prepare", "run_train", "run_dry", "run_evaluate"):
+    for name in ("run_prepare", "run_train", "run_dry", "run_evaluate", "run_verify"):
         setattr(module, name, recorder(name))
     monkeypatch.setitem(sys.modules, "lightwork.assembly", module)
     return stand_in

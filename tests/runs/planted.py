@@ -27,7 +27,11 @@ from tests.runs.programs import train
 
 def sum_in_rank_order(settings: str, run: str, *overrides: str) -> None:
     """What the ranks hold is added up from the first rank to the last."""
+    plant_rank_order()
+    train(settings, run, *overrides)
 
+
+def plant_rank_order() -> None:
     def in_order(journey: Any, _: tree.Node) -> Tensor:
         pieces: dict[range, Tensor] = journey._pieces
         first, *others = (pieces[shares] for shares in sorted(pieces, key=lambda run: run.start))
@@ -36,7 +40,6 @@ def sum_in_rank_order(settings: str, run: str, *overrides: str) -> None:
         return first
 
     plant(tree._Journey, "_sum", in_order)
-    train(settings, run, *overrides)
 
 
 def accumulate_shares_together(settings: str, run: str, *overrides: str) -> None:

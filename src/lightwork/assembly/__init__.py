@@ -4,5 +4,6 @@ from lightwork.assembly.evaluating import run_evaluate
 from lightwork.assembly.preparing import run_prepare
 from lightwork.assembly.training import run_train
 from lightwork.assembly.trying import run_dry
+from lightwork.assembly.verifying import run_verify
 
-__all__ = ["run_dry", "run_evaluate", "run_prepare", "run_train"]
+__all__ = ["run_dry", "run_evaluate", "run_prepare", "run_train", "run_verify"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
 from lightwork.assembly.fingerprint import fingerprint, note_changes, write_down
@@ -89,7 +90,8 @@ def make_ready(start: Start) -> Ready:
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
         sync.go_on(update.updated())
-    loader = _loader(start, _cutting(start, resume), model)
+    collate = partial(model.task.collate, start.prepared.train)
+    loader = make_loader(start, cutting_of(start, resume), collate)
     if resume is None and start.settings.train.micro_batch_tokens == "auto":
         _fit(start, model, loader)
     stepper = Stepper(start.group, model, sync, update, loader, _rules(start))
@@ -111,7 +113,7 @@ def make_ready(start: Start) -> Ready:
     )
 
 
-def _cutting(start: Start, resume: Resume | None) -> Cutting:
+def cutting_of(start: Start, resume: Resume | None = None) -> Cutting:
     """How batches are cut. What memory was found to hold is not tried again after a resume."""
     train = start.settings.train
     tokens = train.micro_batch_tokens
@@ -192,7 +194,10 @@ def _adamw(settings: Settings) -> AdamWOptions:
     )
 
 
-def _loader(start: Start, cutting: Cutting, model: Model) -> Loader:
+def make_loader(
+    start: Start, cutting: Cutting, collate: Callable[[NDArray[np.int32], int], Any]
+) -> Loader:
+    """The work of this rank; ``collate`` makes the tensors of a micro-batch."""
     store = start.prepared.train
     return Loader(
         store.column("tokens"),
@@ -200,7 +205,7 @@ def _loader(start: Start, cutting: Cutting, model: Model) -> Loader:
         cutting,
         start.group.rank,
         start.group.size,
-        partial(model.task.collate, store),
+        collate,
     )
 
 

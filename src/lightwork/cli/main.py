@@ -21,6 +21,7 @@ from lightwork.cli.prepare import prepare
 from lightwork.cli.sample import sample
 from lightwork.cli.score import score
 from lightwork.cli.train import train
+from lightwork.cli.verify import verify
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
 from lightwork.errors import LightworkError
@@ -35,6 +36,7 @@ app.command()(init)
 app.command()(sample)
 app.command()(data)
 app.command()(prepare)
+app.command()(verify)
 app.command()(train)
 app.command()(evaluate)
 app.command()(answer)

@@ -20,7 +20,7 @@ from lightwork.telemetry.lines import HEADLINE
 from lightwork.train.model import Model
 
 if TYPE_CHECKING:
-    from lightwork.tasks.contract import Batch, Candidate, Rows
+    from lightwork.tasks.contract import Batch, Candidate, Rows, Task
 
 log = logging.getLogger("lightwork")
 
@@ -77,13 +77,25 @@ def evaluate(
     problems = [f"rank {r}: {t['problem']}" for r, t in enumerate(told) if t["problem"]]
     if problems:
         raise StepError("the evaluation failed. " + "; ".join(problems))
-    predictions, scores, remark = None, {}, ""
+    result = None
     if group.rank == 0:
-        merged = (row for rank in told for row in rank["candidates"])
-        predictions = model.task.merge(merged, store)
-        scores = model.task.score(predictions, store)
-        remark = model.task.remark(predictions, scores)
-    return Evaluation(group.gather_json(scores)[0], predictions, remark)
+        try:
+            result = _scored(
+                model.task, store, [row for rank in told for row in rank["candidates"]]
+            )
+        except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
+            problem = f"{type(error).__name__}: {error}"
+            log.error("scoring failed\n%s", traceback.format_exc())
+    scores, problem = group.gather_json([result and result.scores, problem])[0]
+    if problem:
+        raise StepError(f"the scores could not be computed. {problem}")
+    return result or Evaluation(scores, None)
+
+
+def _scored(task: Task, store: Store, candidates: list[Candidate]) -> Evaluation:
+    predictions = task.merge(candidates, store)
+    scores = task.score(predictions, store)
+    return Evaluation(scores, predictions, task.remark(predictions, scores))
 
 
 def decode(model: Model, rows: Rows, batches: Iterable[MicroBatch]) -> list[Candidate]:

@@ -1,0 +1,1 @@
+"""Whether training on these ranks is what training on one would be: measured, row by row."""
