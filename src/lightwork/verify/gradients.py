@@ -72,7 +72,7 @@ def _errors(
 
     gathered(group, learn_nothing)
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    reference = {name: torch.zeros_like(p) for name, p in named.items()}
+    reference = {name: torch.zeros_like(p, memory_format=torch.contiguous_format) for name, p in named.items()}
     gathered(
         group, lambda: _add_up(subject, trainee, windows, reference) if not group.rank else None
     )
