@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
 from lightwork.assembly.fingerprint import fingerprint, note_changes, write_down
@@ -25,7 +24,7 @@ from lightwork.assembly.resuming import (
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
-from lightwork.data.plan import assign, round_to_on
+from lightwork.data.plan import Windows, assign, round_to_on
 from lightwork.settings import RunRecord, Settings, default_of
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
@@ -194,9 +193,7 @@ def _adamw(settings: Settings) -> AdamWOptions:
     )
 
 
-def make_loader(
-    start: Start, cutting: Cutting, collate: Callable[[NDArray[np.int32], int], Any]
-) -> Loader:
+def make_loader(start: Start, cutting: Cutting, collate: Callable[[Windows, int], Any]) -> Loader:
     """The work of this rank; ``collate`` makes the tensors of a micro-batch."""
     store = start.prepared.train
     return Loader(

@@ -18,8 +18,9 @@ from lightwork.assembly.training import started
 from lightwork.comm.group import Group
 from lightwork.data.loader import Loader
 from lightwork.errors import VerifyError
-from lightwork.settings import Settings
+from lightwork.settings import Settings, default_of
 from lightwork.telemetry.progress import counting
+from lightwork.train.determinism import refuse_tf32
 from lightwork.verify.checking import ROWS, check_all
 from lightwork.verify.subject import Subject, Trainee
 from lightwork.verify.table import show
@@ -31,7 +32,6 @@ MOST_WINDOWS = {"cpu": 16, "cuda": 64}
 """Of a batch on which steps are checked, so that it takes about a minute."""
 FEWEST_PER_SHARE = 2
 MOST_EVALUATION_TOKENS = {"cpu": 2048, "cuda": 8192}
-FP32 = "fp32"
 
 
 def run_verify(settings: Settings, folder: Path) -> None:
@@ -42,6 +42,7 @@ def run_verify(settings: Settings, folder: Path) -> None:
     with started(settings, folder) as start:
         if start.world.launcher != "lightwork":  # which may kill its ranks, and removes nothing
             shutil.rmtree(folder, ignore_errors=True)
+        refuse_tf32()  # or its rounding would hide what is looked for
         verdicts = verify(start)
         if start.group.rank == 0:
             show(Console(), _title(start), verdicts)
@@ -100,7 +101,7 @@ def _subject(start: Start) -> Subject:
         dev=start.prepared.dev,
         device=device,
         strategy=settings.sync.strategy,
-        precision=FP32,
+        precision=start.precision,
         batch_size=settings.train.batch_size,
         max_tokens=settings.data.max_length,
         evaluation_tokens=min(tokens, MOST_EVALUATION_TOKENS[device]),
@@ -115,7 +116,8 @@ def _smaller(start: Start, device: str) -> Settings:
     before. The rate is the highest one, so that few steps show."""
     settings, train = start.settings, start.settings.train
     most = max(MOST_WINDOWS[device], FEWEST_PER_SHARE * start.shares)
-    size, tokens = train.batch_size, train.micro_batch_tokens
+    size, asked = train.batch_size, train.micro_batch_tokens
+    tokens = default_of("train.micro_batch_tokens") if asked == "auto" else asked
     if size > most:
         windows = len(start.prepared.train)
         size = next((n for n in (most, most - 1) if windows % n), most)  # a short last batch

@@ -37,6 +37,11 @@ def set_arithmetic(device: str, *, deterministic: bool) -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.deterministic = True
     torch.backends.cudnn.benchmark = False
+    refuse_tf32()
+
+
+def refuse_tf32() -> None:
+    """From now on this process multiplies float32 numbers in float32."""
     torch.backends.fp32_precision = "ieee"  # type: ignore[attr-defined]
 
 

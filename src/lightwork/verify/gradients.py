@@ -72,7 +72,10 @@ def _errors(
 
     gathered(group, learn_nothing)
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    reference = {name: torch.zeros_like(p, memory_format=torch.contiguous_format) for name, p in named.items()}
+    reference = {
+        name: torch.zeros_like(p, memory_format=torch.contiguous_format)
+        for name, p in named.items()
+    }
     gathered(
         group, lambda: _add_up(subject, trainee, windows, reference) if not group.rank else None
     )
@@ -94,7 +97,8 @@ def _add_up(subject: Subject, trainee: Trainee, windows: Windows, total: dict[st
     for window in windows:
         tokens = int(store.column("tokens")[window])
         batch = model.on_device(task.collate(store, np.array([window], np.int32), tokens))
-        loss = task.loss(task.forward(model.module, batch), batch) / weight
+        with model.precision.computing():
+            loss = task.loss(task.forward(model.module, batch), batch) / weight
         found = torch.autograd.grad(loss, parameters, allow_unused=True)
         for tensor, gradient in zip(total.values(), found, strict=True):
             if gradient is not None:

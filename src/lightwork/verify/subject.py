@@ -11,7 +11,8 @@ from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting, Loader, Work
 from lightwork.data.store import Store
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.step import Model, Stepper
+from lightwork.train.model import Model
+from lightwork.train.step import Stepper
 
 
 @dataclass(frozen=True)
