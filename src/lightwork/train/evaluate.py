@@ -17,6 +17,7 @@ from lightwork.data.plan import MicroBatch, evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.errors import StepError
 from lightwork.telemetry.lines import HEADLINE
+from lightwork.train.memory import is_out_of_memory
 from lightwork.train.model import Model
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def evaluate(
         candidates = decode(model, store, batches)
     except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
         problem = f"{type(error).__name__}: {error}"
+        if is_out_of_memory(error):
+            problem = f"out of memory with batches of {batch_tokens} tokens (evaluate.batch_tokens)"
         log.error("evaluation failed on this rank\n%s", traceback.format_exc())
     told = group.gather_json({"problem": problem, "candidates": candidates})
     problems = [f"rank {r}: {t['problem']}" for r, t in enumerate(told) if t["problem"]]
