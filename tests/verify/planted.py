@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -96,6 +97,12 @@ def the_short_batch_is_dropped(*arguments: str) -> Rows:
 
     whole = EpochPlan.batch
     plant(EpochPlan, "batch", without)
+    return verdicts(*arguments)
+
+
+def every_batch_counts_as_a_full_one(*arguments: str) -> Rows:
+    step = loader.Loader._step
+    plant(loader.Loader, "_step", lambda *given: replace(step(*given), batch_weight=8.0))
     return verdicts(*arguments)
 
 

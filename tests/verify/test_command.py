@@ -79,6 +79,15 @@ def test_every_command_of_the_page(place: Path, line: str) -> None:
     assert left(place) == []
 
 
+def test_the_sample_with_the_settings_that_are_shipped(place: Path) -> None:
+    assert run(["lightwork", "sample", "demo"], place).returncode == 0
+    settings = str(ROOT / "configs" / "demo.yaml")
+    ended = run(["lightwork", "verify", settings, "data.cache=cache", "--ranks", "2"], place)
+    assert ended.returncode == 0, ended.stderr
+    assert "batches of 16 and 4 (instead of train.batch_size 32)" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == "8 passed, 1 not checked"
+
+
 def test_a_row_that_fails_is_an_exit_code_and_one_message(place: Path) -> None:
     (place / "sitecustomize.py").write_text(FAULT)
     ended = run(["lightwork", "verify", "mine.yaml", "--ranks", "2"], place, str(place))

@@ -43,6 +43,7 @@ FAULTS = {
         STREAMS: "step 8 failed",
         REPLICAS: "step 8 failed",
     },
+    "every_batch_counts_as_a_full_one": {GRADIENTS: "relative error 5.0e-01 in step 8 on rank 0"},
     "the_loss_is_a_mean": {GRADIENTS: "relative error", PADDING: "padded together differ"},
     "padding_is_in_the_loss": {GRADIENTS: "relative error", PADDING: "the loss of window"},
     "heads_are_unequal": {
