@@ -24,6 +24,7 @@ from lightwork.assembly.resuming import (
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
+from lightwork.data.pinned import Collate, pinned
 from lightwork.data.plan import Windows, assign, round_to_on
 from lightwork.settings import RunRecord, Settings, default_of
 from lightwork.sync.all_reduce import AllReduce
@@ -89,8 +90,7 @@ def make_ready(start: Start) -> Ready:
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
         sync.go_on(update.updated())
-    collate = partial(model.task.collate, start.prepared.train)
-    loader = make_loader(start, cutting_of(start, resume), collate)
+    loader = make_loader(start, cutting_of(start, resume), collate_of(start, model))
     if resume is None and start.settings.train.micro_batch_tokens == "auto":
         _fit(start, model, loader)
     stepper = Stepper(start.group, model, sync, update, loader, _rules(start))
@@ -191,6 +191,12 @@ def _adamw(settings: Settings) -> AdamWOptions:
         weight_decay=train.weight_decay,
         max_grad_norm=train.max_grad_norm,
     )
+
+
+def collate_of(start: Start, model: Model) -> Collate:
+    """What makes the tensors of a micro-batch, where the device fetches them best."""
+    collate = partial(model.task.collate, start.prepared.train)
+    return pinned(collate) if model.device.type == "cuda" else collate
 
 
 def make_loader(start: Start, cutting: Cutting, collate: Callable[[Windows, int], Any]) -> Loader:
