@@ -123,7 +123,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         words = [str(newest) if word == "runs/NAME" else word for word in words]
     elif "init" in words:
         words += ["--model", "scratch"]
-    elif "train" in words or "prepare" in words:
+    elif {"train", "prepare", "verify"} & set(words):
         words += [*SMALL, f"data.cache={folder / 'cache'}"]
     return subprocess.run(
         [*start, *words], cwd=folder, capture_output=True, text=True, timeout=300, check=False
