@@ -24,8 +24,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.launching import environment, numbers
 from benchmarks.machine import machine, versions
-from benchmarks.prepare import forget_peak, memory_mb
+from benchmarks.memory import forget_peak, memory_mb
 from lightwork.data.loader import Cutting, Loader
 from lightwork.data.store import Store, StoreWriter
 
@@ -105,7 +106,12 @@ def costs(windows: int, batch: int, ranks: int, epochs: Sequence[int]) -> list[C
         command += ["--batch", str(batch), "--ranks", str(ranks)]
         command += ["--epochs", ",".join(map(str, epochs))]
         started = [
-            subprocess.Popen([*command, "--rank", str(rank)], stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [*command, "--rank", str(rank)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment(),
+            )
             for rank in range(ranks)
         ]
         told = [process.communicate()[0] for process in started]
@@ -132,11 +138,6 @@ def verdicts(found: Sequence[Cost]) -> list[str]:
         f"first batch of an epoch: after {slowest_s:.2f} s at most; goal {GOAL_S:g} s: "
         f"{'met' if slowest_s <= GOAL_S else 'missed'}",
     ]
-
-
-def numbers(text: str) -> list[int]:
-    """``1,2,3`` as a list."""
-    return [int(part) for part in text.split(",")]
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,7 +10,6 @@ and how far the memory of (b) rose above what the examples themselves hold.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import statistics
@@ -22,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.machine import machine, versions
+from benchmarks.memory import forget_peak, memory_mb
 from benchmarks.synthetic import Options, write
 from lightwork.data.once import build_once
 from lightwork.data.store import StoreWriter
@@ -55,19 +55,6 @@ def whole(tokenizer: Any, examples: Examples, path: Path) -> None:
             writer.finish({"summary": facts.summary})
 
     build_once(path, build, print)
-
-
-def memory_mb(name: str) -> float:
-    """``VmRSS``, the memory held now, or ``VmHWM``, the most since :func:`forget_peak`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = [line for line in lines if line.startswith(name + ":")]
-    return int(line.split()[1]) * 1024 / 1e6
-
-
-def forget_peak() -> None:
-    """Give back what reading has left, and let the count of the peak begin again."""
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def measure(what: str, data: Path, model: str) -> dict[str, float]:
