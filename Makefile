@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test check bench format clean
+.PHONY: setup demo test check bench exact steps planning format clean
 
 setup: $(READY)
 
@@ -39,6 +39,18 @@ bench: setup
 	$(RACE) --mode first-step
 	$(RACE) --mode steady
 	$(RACE) --mode whole
+
+# One digest of the weights at 1, 2, 3, 4 and 8 processes: about ten minutes on two cores.
+exact: setup
+	$(BIN)/python -m benchmarks.exactness
+
+# Ways to sum gradients side by side: an hour or more, and nothing else may run meanwhile.
+steps: setup
+	$(BIN)/python -m benchmarks.steps --out steps.json
+
+# What the plan of two million windows costs: a minute.
+planning: setup
+	$(BIN)/python -m benchmarks.planning
 
 format: setup
 	$(BIN)/ruff format .
