@@ -34,6 +34,7 @@ from lightwork.comm.told import tell
 from lightwork.data.loader import Work
 from lightwork.errors import LightworkError
 from lightwork.settings import load_settings
+from lightwork.settings.schema import TrainSettings
 from lightwork.telemetry.timing import StepClock
 
 CONTENDERS = {
@@ -154,16 +155,7 @@ def _plain_ddp(start: Start, parts: Ready) -> Lane:
             broadcast_buffers=False,
         )
     parameters = [p for p in wrapped.parameters() if p.requires_grad]
-    optimizer = AdamW(
-        [
-            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": train.weight_decay},
-            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-        ],
-        lr=train.learning_rate,
-        betas=(train.adam_beta1, train.adam_beta2),
-        eps=train.adam_epsilon,
-        fused=True,
-    )
+    optimizer = _adamw(parameters, train)
 
     def step(work: Work) -> None:
         scale = start.group.size / work.batch_weight  # it divides by the ranks
@@ -179,6 +171,20 @@ def _plain_ddp(start: Start, parts: Ready) -> Lane:
         optimizer.zero_grad()
 
     return Lane(model.module, parts.loader.work(1, _WITHOUT_END), step)
+
+
+def _adamw(parameters: Sequence[nn.Parameter], train: TrainSettings) -> AdamW:
+    """Fused; biases and norms do not decay."""
+    return AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": train.weight_decay},
+            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        ],
+        lr=train.learning_rate,
+        betas=(train.adam_beta1, train.adam_beta2),
+        eps=train.adam_epsilon,
+        fused=True,
+    )
 
 
 def make_lanes(start: Start, request: Request) -> list[Lane]:
