@@ -60,6 +60,7 @@ def test_a_number_stays() -> None:
 def test_a_run_keeps_what_was_drawn_when_it_was_opened() -> None:
     settings, run = load("random"), Path("run")
     drawn = open_run(run, settings).identity["train.seed"]
+    assert type(drawn) is int
     assert open_run(run, settings).identity["train.seed"] == drawn
     assert seeded(settings, run).train.seed == drawn
     assert read_run(run).identity["train.seed"] == drawn
