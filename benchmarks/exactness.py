@@ -77,6 +77,7 @@ def limit(path: Path, overrides: Sequence[str]) -> str:
     """
     settings = load_settings(path, overrides)
     train, shares = settings.train, shares_of(settings)
+    assert train.micro_batch_tokens != "auto", "it was given with the others"
     batches = (train.max_steps or 0) // EPOCHS
     most = max(1, batches * train.batch_size)
     settings = load_settings(path, [*overrides, f"data.limit={most}"])
@@ -101,6 +102,7 @@ def shares_of(settings: Settings) -> int:
 def occasions(settings: Settings) -> Occasions:
     """What the steps of a run with these settings hold."""
     train, shares = settings.train, shares_of(settings)
+    assert train.micro_batch_tokens != "auto", "it was given with the others"
     lengths = prepare(settings).train.column("tokens")
     left = train.max_steps or 0
     short, accumulating, epoch = 0, 0, 0

@@ -82,8 +82,7 @@ def norm_of_buckets(settings: str, run: str, *overrides: str) -> None:
     def measured(self: LocalUpdate, scale: float) -> float:
         assert scale == 1.0
         squares = [bucket.flat.square().sum() for bucket in buckets]
-        self._norm = torch.stack(squares).sum().sqrt()
-        return float(self._norm)
+        return float(torch.stack(squares).sum().sqrt())
 
     plant(GradientBuckets, "begin", noted)
     plant(LocalUpdate, "measure", measured)
@@ -97,10 +96,11 @@ def optimizer_in_slices(settings: str, run: str, *overrides: str) -> None:
     def pieces(parameter: Tensor) -> list[Tensor]:
         return list(parameter.detach().view(-1).tensor_split(3))
 
-    def apply(self: LocalUpdate, learning_rate: float) -> None:
+    def apply(self: LocalUpdate, learning_rate: float, norm: float) -> None:
         parameters = [p for p in self._named.values() if p.grad is not None]
         assert self._max_grad_norm is not None
-        torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, self._norm)
+        total = torch.tensor(norm)
+        torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, total)
         if not sliced:
             groups = [
                 {**group, "params": [piece for p in group["params"] for piece in pieces(p)]}

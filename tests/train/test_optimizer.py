@@ -33,7 +33,7 @@ def test_biases_and_norms_do_not_decay_and_none_is_left_alone() -> None:
     last = module.get_parameter("2.weight")
     last.grad = None
     assert update.measure() == 0.0
-    update.apply(0.1)
+    update.apply(0.1, 0.0)
     assert update.updated() == {name for name, _ in module.named_parameters()} - {"2.weight"}
     for name, parameter in module.named_parameters():
         decays = name == "0.weight"
@@ -48,7 +48,7 @@ def test_the_norm_is_the_one_before_clipping() -> None:
     grads = [p.grad.flatten() for p in module.parameters() if p.grad is not None]
     whole = float(torch.cat(grads).norm())
     norm = update.measure()
-    update.apply(0.1)
+    update.apply(0.1, norm)
     assert norm == pytest.approx(whole)
     clipped = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
     assert norm > 100
@@ -72,8 +72,8 @@ def test_a_scale_that_is_a_power_of_two_leaves_no_trace() -> None:
     backward(one)
     backward(two, 2.0**16)
     assert plain.measure() == scaled.measure(2.0**16)
-    plain.apply(0.1)
-    scaled.apply(0.1)
+    plain.apply(0.1, 2.0)
+    scaled.apply(0.1, 2.0)
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, two.state_dict()[name]), name
 
@@ -83,15 +83,13 @@ def test_state_travels_by_name_and_goes_on_exactly() -> None:
     first, second = LocalUpdate(one, OPTIONS), LocalUpdate(two, OPTIONS)
     for _ in range(3):
         backward(one)
-        first.measure()
-        first.apply(0.1)
+        first.apply(0.1, first.measure())
     two.load_state_dict(one.state_dict())
     second.load({name: tensor.clone() for name, tensor in first.parts().items()})
     assert "2.weight/exp_avg" in first.parts()
     for module, update in ((one, first), (two, second)):
         backward(module)
-        update.measure()
-        update.apply(0.1)
+        update.apply(0.1, update.measure())
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, two.state_dict()[name]), name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from lightwork.errors import StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.telemetry.timing import StepClock
+from lightwork.train.optimizer import LocalUpdate
 from lightwork.train.replicas import checksum
 from tests.ranks import run_as_threads
 from tests.train.toy import ToyTask, summing, toy_run
@@ -51,6 +53,30 @@ def test_with_the_tree_every_number_of_ranks_has_the_same_weights() -> None:
     alone = trained(Group.alone())
     for ranks in (2, 3, 5, 8):  # 8 is more than there are shares
         assert set(run_as_threads(ranks, trained)) == {alone}, ranks
+
+
+def test_all_clip_by_one_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unlike devices round the norm differently, and the ranks would part."""
+    measure = LocalUpdate.measure
+    places: dict[int, int] = {}  # by rank, which is a thread here
+
+    def rounded(update: LocalUpdate, scale: float) -> float:
+        own = 1.0 + 1e-6 * places.setdefault(threading.get_ident(), len(places))
+        return measure(update, scale) * own
+
+    monkeypatch.setattr(LocalUpdate, "measure", rounded)
+
+    def trained(group: Group) -> tuple[str, list[float]]:
+        stepper, loader, module = toy_run(group, summing("all_reduce", group), ToyTask())
+        norms = [
+            stepper.run(work.step, work, 0.05, False, StepClock(CPU)).grad_norm
+            for work in loader.work(1, 6)
+        ]
+        return checksum(module.state_dict().values()), norms
+
+    found = run_as_threads(3, trained)
+    assert found[1:] == found[:-1]
+    assert max(found[0][1]) > 1.0, "nothing was clipped"
 
 
 def test_one_step_is_what_a_plain_loop_does() -> None:

@@ -203,13 +203,17 @@ def scoring_fails(*arguments: str) -> Rows:
 
 def a_rank_learns_faster(*arguments: str) -> Rows:
     apply = optimizer.LocalUpdate.apply
-    plant(optimizer.LocalUpdate, "apply", lambda self, rate: apply(self, rate * (1 + rank())))
+
+    def faster(self: optimizer.LocalUpdate, rate: float, norm: float) -> None:
+        apply(self, rate * (1 + rank()), norm)
+
+    plant(optimizer.LocalUpdate, "apply", faster)
     return verdicts(*arguments)
 
 
 def nothing_is_learned(*arguments: str) -> Rows:
     apply = optimizer.LocalUpdate.apply
-    plant(optimizer.LocalUpdate, "apply", lambda self, _: apply(self, 0.0))
+    plant(optimizer.LocalUpdate, "apply", lambda self, _, norm: apply(self, 0.0, norm))
     return verdicts(*arguments)
 
 

@@ -8,6 +8,7 @@ that never comes, until the process that failed has ended and broken the connect
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -44,13 +45,15 @@ class DdpSync:
         self._parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         self._bytes = sum(parameter.nbytes for parameter in self._parameters.values())
         if self._group.process_group is not None:
-            self._wrapper = DistributedDataParallel(
-                model,
-                process_group=self._group.process_group,
-                bucket_cap_mb=self._bucket_bytes / 2**20,
-                gradient_as_bucket_view=True,
-                broadcast_buffers=False,
-            )
+            with warnings.catch_warnings():  # newer ones know broadcast_buffers by another name
+                warnings.simplefilter("ignore", FutureWarning)
+                self._wrapper = DistributedDataParallel(
+                    model,
+                    process_group=self._group.process_group,
+                    bucket_cap_mb=self._bucket_bytes / 2**20,
+                    gradient_as_bucket_view=True,
+                    broadcast_buffers=False,
+                )
         return self._wrapper or model
 
     def go_on(self, took_part: Collection[str]) -> None:

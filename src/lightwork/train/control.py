@@ -6,6 +6,7 @@ save. Everything travels as one row of numbers per rank, on the CPU, whatever th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import NoReturn
@@ -22,8 +23,8 @@ class Report:
 
     loss_sum: float = 0.0
     nonfinite_loss: bool = False
-    nonfinite_gradient: bool = False
-    """Of the summed gradient, while every loss may be finite."""
+    gradient_norm: float = 0.0
+    """Of the summed gradient; not finite where that is not."""
     failed: bool = False
     out_of_memory_tokens: int = 0
     """Padded tokens of the micro-batch for which memory was too small; 0: it was not."""
@@ -62,8 +63,13 @@ class Agreement:
 
     @property
     def nonfinite_gradient(self) -> bool:
-        """Whether the summed gradient is not finite."""
-        return any(report.nonfinite_gradient for report in self.reports)
+        """Whether the summed gradient is not finite; every loss may be, all the same."""
+        return any(not math.isfinite(report.gradient_norm) for report in self.reports)
+
+    @property
+    def gradient_norm(self) -> float:
+        """That of rank 0 for all of them: another device may round it otherwise."""
+        return self.reports[0].gradient_norm
 
     @property
     def out_of_memory_tokens(self) -> int:

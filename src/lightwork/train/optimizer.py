@@ -35,7 +35,6 @@ class LocalUpdate:
     def __init__(self, model: nn.Module, options: AdamWOptions) -> None:
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self._max_grad_norm = options.max_grad_norm
-        self._norm = torch.zeros(())
         decaying = [p for p in self._named.values() if p.ndim >= 2]
         others = [p for p in self._named.values() if p.ndim < 2]
         groups = [
@@ -54,20 +53,20 @@ class LocalUpdate:
     def measure(self, scale: float = 1.0) -> float:
         """Divide the summed gradients by ``scale``; returns the norm of all of them together.
 
-        The norm is of the complete gradient, before clipping, and the same on every rank, because
-        the summed gradients are. Not finite where any of them is not.
+        The norm is of the complete gradient, before clipping, and not finite where any of it is
+        not.
         """
         gradients = [p.grad for p in self._named.values() if p.grad is not None]
         if scale != 1.0:
             torch._foreach_mul_(gradients, 1.0 / scale)
-        self._norm = torch.nn.utils.get_total_norm(gradients)
-        return float(self._norm)
+        return float(torch.nn.utils.get_total_norm(gradients))
 
-    def apply(self, learning_rate: float) -> None:
-        """Clip by the norm that :meth:`measure` found and update the parameters."""
+    def apply(self, learning_rate: float, norm: float) -> None:
+        """Clip by ``norm``, which :meth:`measure` found, and update the parameters."""
         parameters = [p for p in self._named.values() if p.grad is not None]
         if self._max_grad_norm is not None:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, self._norm)
+            total = torch.tensor(norm, dtype=parameters[0].dtype)
+            torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, total)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._optimizer.step()

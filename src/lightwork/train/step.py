@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -25,11 +24,11 @@ class Update(Protocol):
     """What turns the summed gradients into new weights: local now, elsewhere on servers."""
 
     def measure(self, scale: float) -> float:
-        """Divide the summed gradients by ``scale``; returns their norm, alike on all ranks."""
+        """Divide the summed gradients by ``scale``; returns their norm."""
         ...
 
-    def apply(self, learning_rate: float) -> None:
-        """Clip and update."""
+    def apply(self, learning_rate: float, norm: float) -> None:
+        """Clip by the norm that all agreed on, and update."""
         ...
 
 
@@ -117,19 +116,18 @@ class Stepper:
         while True:
             trial = self._gradients.compute(step, work, clock, measure)
             norm = self._measure(trial, clock)
-            report = replace(
-                trial.report, nonfinite_gradient=not math.isfinite(norm), save=wish_save
-            )
+            report = replace(trial.report, gradient_norm=norm, save=wish_save)
             agreement = self._control.exchange(report)
             scale = self._model.precision.loss_scale
             verdict = self._judge(step, trial, agreement)
             if verdict is not _Verdict.REPEAT:
                 break
+        norm = agreement.gradient_norm
         if verdict is _Verdict.APPLY:
             with clock.part("optimizer"):
                 if agreement.unsettled:  # what takes no part has no gradient from here on
-                    norm = self._update.measure(1.0)
-                self._update.apply(learning_rate)
+                    norm = self._group.gather_json(self._update.measure(1.0))[0]
+                self._update.apply(learning_rate, norm)
             self._model.precision.applied()
         applied = verdict is _Verdict.APPLY
         return _outcome(trial, agreement, norm, applied, scale)
