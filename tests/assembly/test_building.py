@@ -85,11 +85,3 @@ def test_attention_is_the_one_of_the_settings(tmp_path: Path) -> None:
     outputs = [logits(model.eval(), batch()) for model in models]
     assert torch.equal(outputs[0], outputs[2])
     torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
-
-
-def test_flash_attention_is_not_for_a_cpu(tmp_path: Path) -> None:
-    message = refused(settings(tmp_path, "model.attention=flash_attention_2"))
-    assert message == (
-        "model.attention flash_attention_2 needs launch.device cuda; on cpu it can be auto, eager "
-        "or sdpa"
-    )

@@ -77,7 +77,7 @@ def build_replica(
     """
     module, problem = None, None
     try:
-        module = _built(settings, source, vocabulary, device, weights=group.rank == 0)
+        module = _built(settings, source, vocabulary, weights=group.rank == 0)
     except SettingsError as error:
         problem = str(error)
     problems = [text for text in group.gather_json(problem) if text is not None]
@@ -88,16 +88,9 @@ def build_replica(
     return module
 
 
-def _built(
-    settings: Settings, source: str, vocabulary: int, device: str, weights: bool
-) -> torch.nn.Module:
+def _built(settings: Settings, source: str, vocabulary: int, weights: bool) -> torch.nn.Module:
     """What one rank can do by itself."""
     model, train = settings.model, settings.train
-    if model.attention == "flash_attention_2" and device == "cpu":
-        raise SettingsError(
-            "model.attention flash_attention_2 needs launch.device cuda; on cpu it can be auto, "
-            "eager or sdpa"
-        )
     torch.manual_seed(stream_seed(train.seed, _HEAD_STREAM))
     module = build_model(
         source,

@@ -118,7 +118,7 @@ class ModelSettings(Section):
     freeze: Literal["none", "embeddings", "encoder"] = identity(
         "none", "What keeps its weights; encoder: all but the answer head"
     )
-    attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = machine(
+    attention: Literal["auto", "eager", "sdpa"] = machine(
         "auto", "How attention is computed, to rounding the same; auto: as transformers chooses"
     )
     scratch_layers: Whole = identity(2, "Layers of a scratch model", ge=1, le=96)
