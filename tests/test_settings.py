@@ -251,6 +251,12 @@ def test_bad_yaml_says_where(folder: Path, text: str, part: str) -> None:
     assert "s.yaml" in message
 
 
+def test_a_file_of_questions_is_told_from_one_of_settings(folder: Path) -> None:
+    (folder / "data.json").write_text('{"data": [' + "0, " * (1 << 19) + "0]}")
+    with pytest.raises(SettingsError, match="too many for one; is it a data file"):
+        load_settings(folder / "data.json")
+
+
 def test_settings_file_that_is_none(folder: Path) -> None:
     for name, content, reason in [
         ("nope.yaml", None, "does not exist"),

@@ -32,11 +32,22 @@ class Given:
 Tree = dict[str, "dict[str, Given] | Given"]
 
 
+MOST_BYTES = 1 << 20
+"""Of a settings file: reading YAML takes a second or more for each of so many."""
+
+
 def read_file(path: Path) -> str:
     """The text of a settings file; every way in which there is none is a SettingsError."""
     label = f"the settings file {named(str(path), path.expanduser().absolute())}"
     try:
-        text = path.expanduser().read_bytes().decode("utf-8-sig")
+        content = path.expanduser().read_bytes()
+        if len(content) > MOST_BYTES:
+            raise SettingsError(
+                f"{label} has {len(content):,} bytes, too many for one; is it a data "
+                "file? Name it in data.train of a settings file, which lightwork init --train "
+                "writes"
+            )
+        text = content.decode("utf-8-sig")
     except IsADirectoryError:
         raise SettingsError(f"{label} is a folder; give the YAML file in it") from None
     except FileNotFoundError:
