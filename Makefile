@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test check bench exact steps planning format clean
+.PHONY: setup demo test long check bench exact steps planning format clean
 
 setup: $(READY)
 
@@ -21,6 +21,10 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What takes minutes: whole runs whose blocks are compiled.
+long: setup
+	$(BIN)/python -m pytest -m long
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from lightwork.assembly import building
-from lightwork.assembly.building import build_replica
+from lightwork.assembly.building import build_replica, check_finite
 from lightwork.comm.group import Group
 from lightwork.errors import SettingsError
 from lightwork.settings import Settings, load_settings
 from lightwork.tasks.extractive.model import build_model
 from lightwork.tasks.extractive.task import ExtractiveTask
 from tests.ranks import run_as_threads
-from tests.tasks.families import batch, logits
+from tests.tasks.families import batch, family, logits
 
 SCRATCH = "data: {train: t.json}\nmodel: {source: scratch, scratch_width: 32}\n"
 IDS = 64
@@ -55,7 +55,7 @@ def test_blocks_are_computed_again_where_wanted(tmp_path: Path, again: bool) -> 
     assert len(calls) == 1 + again
 
 
-@pytest.mark.parametrize("name", ["activation_checkpointing"])
+@pytest.mark.parametrize("name", ["activation_checkpointing", "compile"])
 def test_a_model_without_blocks_is_refused_by_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -85,3 +85,22 @@ def test_attention_is_the_one_of_the_settings(tmp_path: Path) -> None:
     outputs = [logits(model.eval(), batch()) for model in models]
     assert torch.equal(outputs[0], outputs[2])
     torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_are_no_numbers_are_refused_by_all(tmp_path: Path) -> None:
+    model: Any = family("bert")
+    with torch.no_grad():
+        model.get_parameter("bert.embeddings.word_embeddings.weight")[3, 0] = float("inf")
+    assert check(model) == (
+        "the model there cannot be used: bert.embeddings.word_embeddings.weight holds values that "
+        "are not finite numbers. Take another model, or another checkpoint of it"
+    )
+    assert check(family("bert")) is None
+
+
+def check(model: Any) -> str | None:
+    try:
+        check_finite(model, "there")
+    except SettingsError as error:
+        return str(error)
+    return None

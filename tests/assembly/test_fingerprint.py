@@ -88,8 +88,8 @@ def test_a_checkpoint_without_a_fingerprint_is_a_change(
 
 @pytest.mark.parametrize(
     ("before", "now"),
-    [(own(), own()), (own("tree"), own("all_reduce")), ({}, own("ddp"))],
-    ids=["the same", "no tree any more", "never a tree"],
+    [(own(), own()), (own("ddp"), {**own("all_reduce"), "threads": 9}), ({}, own("ddp"))],
+    ids=["the same", "never a tree", "unknown and no tree"],
 )
 def test_nothing_is_said_without_a_change_or_a_promise(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, before: Fingerprint, now: Fingerprint

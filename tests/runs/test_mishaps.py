@@ -81,7 +81,17 @@ def test_an_infinite_gradient_stops_all_or_is_left_out_by_all(world: World) -> N
         str(caught.value)
     )
     assert "(with the examples q" in str(caught.value)
-    run = planted(world, "infinite_gradient", "infinite-skip", "train.on_nonfinite=skip")
+    for strategy in ("ddp", "all_reduce"):
+        chosen = (f"sync.strategy={strategy}", "train.on_nonfinite=skip")
+        run = planted(world, "infinite_gradient", f"infinite-skip-{strategy}", *chosen)
+        left_out_alike(run)
+    limit = ("train.on_nonfinite=skip", "train.max_skipped_steps=1")
+    with pytest.raises(RuntimeError, match="1 step was left out before"):
+        planted(world, "infinite_gradient", "infinite-limit", *limit)
+
+
+def left_out_alike(run: Path) -> None:
+    """Steps 2 and 5 were left out by both ranks, and the schedule did not move in them."""
     lines = [
         [json.loads(line) for line in (run / f"metrics/rank{rank}.jsonl").read_text().splitlines()]
         for rank in (0, 1)
@@ -94,8 +104,3 @@ def test_an_infinite_gradient_stops_all_or_is_left_out_by_all(world: World) -> N
     assert [entry["step"] for entry in ledger(run)] == [2, 5]
     assert state(run, 8)["stepper"]["skipped_steps"] == 2
     assert log(run).count("Its batch is left out (train.on_nonfinite)") == 2
-    with pytest.raises(RuntimeError, match="1 step was left out before"):
-        planted(
-            world, "infinite_gradient", "infinite-limit",
-            "train.on_nonfinite=skip", "train.max_skipped_steps=1",
-        )  # fmt: skip

@@ -150,10 +150,16 @@ def test_going_on_otherwise_is_said_and_written_down_once(world: World, alone: P
     assert digest(run) != digest(alone)
 
 
-def test_nothing_is_said_where_bits_are_not_promised(world: World, alone: Path) -> None:
+def test_leaving_the_tree_is_a_change_and_what_follows_is_none(world: World, alone: Path) -> None:
     run = world.folder / "tree-to-all-reduce"
     shutil.copytree(alone, run, symlinks=True)
     go_back(run, 5)
+    plain = instead("sync.strategy=all_reduce")
+    world.train(1, run.name, *plain)
+    noted = ledger(run)
+    assert {entry["step"] for entry in noted} == {6}
+    assert {"step": 6, "changed": "strategy", "from": "tree", "to": "all_reduce"} in noted
+    assert log(run).count("from step 6 on the bits are no longer those") == 1
+    go_back(run, 7)
     world.train(1, run.name, *instead("sync.strategy=all_reduce", "train.micro_batch_tokens=48"))
-    assert "an unchanged run" not in log(run)
-    assert ledger(run) == []
+    assert ledger(run) == noted

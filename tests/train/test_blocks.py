@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 def recomputed(model: nn.Module) -> nn.Module:
-    change_blocks(ExtractiveTask.blocks(model), recompute=True)
+    change_blocks(ExtractiveTask.blocks(model), recompute=True, compiled=False)
     return model
 
 
@@ -143,15 +143,17 @@ def test_names_stay_and_a_copy_is_a_model_of_its_own() -> None:
     assert not gradients(less)
 
 
-def test_a_model_without_blocks_is_refused() -> None:
+@pytest.mark.parametrize(("recompute", "name"), [(True, "activation_checkpointing"),
+                                                 (False, "compile")])  # fmt: skip
+def test_a_model_without_blocks_is_refused(recompute: bool, name: str) -> None:
     no_blocks = ExtractiveTask.blocks(nn.Linear(2, 2))
     with pytest.raises(SettingsError) as caught:
-        change_blocks(no_blocks, recompute=True)
+        change_blocks(no_blocks, recompute, compiled=not recompute)
     assert str(caught.value) == (
-        "train.activation_checkpointing is true, but no blocks are known of this kind of model; "
-        "set train.activation_checkpointing=false"
+        f"train.{name} is true, but no blocks are known of this kind of model; set "
+        f"train.{name}=false"
     )
-    change_blocks(no_blocks, recompute=False)
+    change_blocks(no_blocks, recompute=False, compiled=False)
 
 
 class Named(nn.Module):
@@ -175,7 +177,7 @@ def test_tensors_given_by_name_show_their_device(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(module_under_test, "checkpoint", checkpoint)
     block, hidden = Named(), torch.ones(2, 8)
-    change_blocks([block], recompute=True)
+    change_blocks([block], recompute=True, compiled=False)
     torch.manual_seed(0)
     given = block(hidden=hidden, scale=2.0)
     torch.manual_seed(0)
@@ -193,7 +195,7 @@ def test_random_numbers_of_a_gpu_are_drawn_again() -> None:
     for name, gradient in gradients(plain).items():
         torch.testing.assert_close(gradients(less)[name], gradient, msg=name)
     block = Named().to(device)
-    change_blocks([block], recompute=True)
+    change_blocks([block], recompute=True, compiled=False)
     hidden = torch.ones(64, 8, device=device, requires_grad=True)
     out = block(hidden=hidden, scale=1.0)
     (gradient,) = torch.autograd.grad(out.sum(), hidden)

@@ -71,7 +71,7 @@ def test_every_command_of_the_page(place: Path, line: str) -> None:
     assert ended.returncode == 0, ended.stderr
     checked, *rest = ROWS if "tree" in line else ROWS[:-1]
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("2 ranks on cpu, sync.strategy ")
+    assert lines[0].startswith("2 ranks on cpu in fp32, sync.strategy ")
     for row in (checked, *rest):
         assert any(line.startswith(f"pass  {row} ") for line in lines), row
     assert lines[-1] == ("9 passed" if "tree" in line else "8 passed, 1 not checked")

@@ -85,7 +85,18 @@ def build_replica(
         raise SettingsError(problems[0])
     module.to(torch.device(device))
     start_alike(group, module)
+    check_finite(module, source)
     return module
+
+
+def check_finite(module: torch.nn.Module, source: str) -> None:
+    """Raise SettingsError where a weight is no number: nothing could be learned from there."""
+    for name, parameter in module.named_parameters():
+        if not bool(parameter.detach().isfinite().all()):
+            raise SettingsError(
+                f"the model {source} cannot be used: {name} holds values that are not finite "
+                "numbers. Take another model, or another checkpoint of it"
+            )
 
 
 def _built(settings: Settings, source: str, vocabulary: int, weights: bool) -> torch.nn.Module:
@@ -108,7 +119,7 @@ def _built(settings: Settings, source: str, vocabulary: int, weights: bool) -> t
     )
     check_length(module, settings.data.max_length)
     freeze(module, model.freeze)
-    change_blocks(ExtractiveTask.blocks(module), train.activation_checkpointing)
+    change_blocks(ExtractiveTask.blocks(module), train.activation_checkpointing, train.compile)
     return module
 
 

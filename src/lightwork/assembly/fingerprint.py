@@ -111,9 +111,9 @@ def _cpu_name() -> str:
 def note_changes(run: Path, step: int, before: Fingerprint, now: Fingerprint) -> None:
     """Going on from ``step``: say and write down, once, why bits are no longer promised.
 
-    Nothing is said where they are not promised anyway.
+    Nothing is said where they were not promised before and are not now.
     """
-    if now["strategy"] != "tree":
+    if "tree" not in (before.get("strategy"), now["strategy"]):
         return
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:

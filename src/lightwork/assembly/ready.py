@@ -26,6 +26,7 @@ from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
 from lightwork.data.pinned import Collate, pinned
 from lightwork.data.plan import Windows, assign, round_to_on
+from lightwork.errors import SettingsError
 from lightwork.settings import RunRecord, Settings, default_of
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
@@ -218,6 +219,12 @@ def _schedule(settings: Settings, loader: Loader) -> Schedule:
     peak = scaled_rate(
         train.learning_rate, train.batch_size, train.reference_batch_size, train.lr_rule
     )
+    if peak > 1:
+        raise SettingsError(
+            f"train.lr_rule {train.lr_rule} makes {peak:g} of train.learning_rate "
+            f"{train.learning_rate:g}, which is more than 1; lower one of train.learning_rate and "
+            "train.batch_size / train.reference_batch_size"
+        )
     if peak != train.learning_rate:
         log.info(
             "learning rate %g instead of %g: the batch has %d windows, not %d (train.lr_rule %s)",

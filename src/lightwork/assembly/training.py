@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from lightwork.assembly.building import is_deterministic, place_of_this_rank, shown_path
+from lightwork.assembly.fingerprint import LEDGER
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
 from lightwork.comm.world import open_group, usable_cores
 from lightwork.disk import try_lock
-from lightwork.errors import LaunchError, RunError
+from lightwork.errors import LaunchError, RunError, StepError
 from lightwork.settings import (
     RunRecord,
     Settings,
@@ -57,7 +58,7 @@ def run_train(settings: Settings, run: Path) -> None:
             duties = _duties(start, ready, telemetry)
             first = ready.done_steps + 1
             last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
-        _say_end(start, last)
+        _say_end(start, ready, last)
 
 
 @contextmanager
@@ -194,12 +195,13 @@ def _say_start(start: Start, ready: Ready) -> None:
         return
     where = f"after step {ready.done_steps}" if ready.done_steps else "from the start"
     log.info(
-        "training %s of %d on %d %s (%s, %d %s each), %d %s, %s",
+        "training %s of %d on %d %s (%s, %s, %d %s each), %d %s, %s",
         where,
         total,
         ranks,
         "rank" if ranks == 1 else "ranks",
         start.world.device.partition(":")[0],
+        start.precision,
         threads,
         "thread" if threads == 1 else "threads",
         start.shares,
@@ -214,12 +216,19 @@ def _say_start(start: Start, ready: Ready) -> None:
         log.info("kernels are deterministic and without TF32 (train.deterministic%s)", implied)
     if start.prepared.dev is not None and start.group.rank == 0:
         log.info("held-out: %s", ready.model.task.scored_as(start.prepared.dev))
-    if ranks > start.shares:
+    say_idle(start)
+
+
+def say_idle(start: Start) -> None:
+    """More ranks than shares: some host none."""
+    ranks, idle = start.group.size, start.group.size - start.shares
+    if idle > 0:
         log.warning(
-            "%d of the %d ranks have nothing to do: every batch of this run is cut in %d "
-            "shares. Start with --ranks %d, or a new run with train.shares=%d",
-            ranks - start.shares,
+            "%d of the %d ranks %s nothing to do: every batch of this run is cut in %d shares. "
+            "Start with --ranks %d, or a new run with train.shares=%d",
+            idle,
             ranks,
+            "has" if idle == 1 else "have",
             start.shares,
             start.shares,
             ranks,
@@ -238,7 +247,15 @@ def _say_bits(start: Start) -> None:
     )
 
 
-def _say_end(start: Start, last_step: int) -> None:
+def _say_end(start: Start, ready: Ready, last_step: int) -> None:
+    skipped = ready.stepper.skipped_steps
+    if skipped == last_step:
+        raise StepError(
+            f"all {last_step} steps were left out (train.on_nonfinite), so nothing was learned: "
+            f"{shown_path(start.folder / LEDGER)} says why"
+        )
+    if skipped:
+        log.warning("%d of %d steps were left out (train.on_nonfinite)", skipped, last_step)
     checkpoints = Checkpoints(start.folder)
     best = start.folder / "best" if checkpoints.best() else checkpoints.at(last_step)
     log.info("finished %d steps; the best model is %s", last_step, shown_path(best / "model"))

@@ -16,7 +16,7 @@ from rich.filesize import decimal
 from lightwork.assembly.building import build_replica
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.assembly.resuming import newest, take_over
-from lightwork.assembly.training import held_alike, started
+from lightwork.assembly.training import held_alike, say_idle, started
 from lightwork.comm.group import Group
 from lightwork.data.loader import Work
 from lightwork.errors import CheckpointError
@@ -34,6 +34,7 @@ def run_dry(settings: Settings, folder: Path) -> None:
     """Try everything a run does once, in ``folder``, which rank 0 removes; called on every rank."""
     with started(settings, folder) as start:
         ready = make_ready(start)
+        say_idle(start)
         _say_data(start, ready)
         _try_step(start, ready)
         _try_evaluation(start, ready)
@@ -47,7 +48,8 @@ def run_dry(settings: Settings, folder: Path) -> None:
 def _say_data(start: Start, ready: Ready) -> None:
     windows = len(start.prepared.train)
     log.info(
-        "dry run: %s windows, %s steps in %d epochs of %s batches",
+        "dry run in %s: %s windows, %s steps in %d epochs of %s batches",
+        start.precision,
         f"{windows:,}",
         f"{ready.schedule.total_steps:,}",
         start.settings.train.epochs,

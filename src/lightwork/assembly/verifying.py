@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from lightwork.assembly.ready import Start, cutting_of, make_loader, make_ready
-from lightwork.assembly.training import started
+from lightwork.assembly.training import say_idle, started
 from lightwork.comm.group import Group
 from lightwork.data.loader import Loader
 from lightwork.errors import VerifyError
@@ -42,6 +42,7 @@ def run_verify(settings: Settings, folder: Path) -> None:
     with started(settings, folder) as start:
         if start.world.launcher != "lightwork":  # which may kill its ranks, and removes nothing
             shutil.rmtree(folder, ignore_errors=True)
+        say_idle(start)
         refuse_tf32()  # or its rounding would hide what is looked for
         verdicts = verify(start)
         if start.group.rank == 0:
@@ -80,7 +81,7 @@ def _quiet() -> Iterator[None]:
 def _title(start: Start) -> str:
     size, device = start.group.size, start.world.device.partition(":")[0]
     return (
-        f"{size} {'rank' if size == 1 else 'ranks'} on {device}, sync.strategy "
+        f"{size} {'rank' if size == 1 else 'ranks'} on {device} in {start.precision}, sync.strategy "
         f"{start.settings.sync.strategy}, {start.shares} "
         f"{'share' if start.shares == 1 else 'shares'}, {len(start.prepared.train):,} windows"
     )

@@ -57,6 +57,8 @@ def verify(
 
 def _tidy(folder: Path, code: int) -> None:
     """Rank 0 has removed the folder, unless something stopped it."""
+    if code == INTERRUPTED:
+        typer.echo("interrupted; nothing of it is kept", err=True)
     if code in FORESEEN:
         shutil.rmtree(folder, ignore_errors=True)
     elif folder.exists():

@@ -201,7 +201,10 @@ def _meet(world: World, timeout_s: float, environ: Mapping[str, str]) -> Group:
             f"{environ.get('MASTER_ADDR')}:{environ.get('MASTER_PORT')} within {timeout_s:g} s "
             f"({str(error).splitlines()[0]})"
         ) from error
-    return Group(dist.group.WORLD, PrefixStore("splits", agreed), timeout_s, kind)
+    world_group = dist.group.WORLD
+    # Without one, torch warns at the end that it knows no backend of the default type.
+    world_group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+    return Group(world_group, PrefixStore("splits", agreed), timeout_s, kind)
 
 
 def stay_on_loopback(world: World, environ: Mapping[str, str]) -> None:

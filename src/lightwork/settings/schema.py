@@ -160,6 +160,9 @@ class TrainSettings(Section):
     activation_checkpointing: bool = machine(
         False, "Keep only what goes into a block, compute the rest again in backward; less memory"
     )
+    compile: bool = machine(
+        False, "Compile the blocks of the model; the first steps take minutes; not with tree"
+    )
     epochs: Whole = identity(2, "Passes over the training windows", ge=1)
     max_steps: AtLeastOne | None = identity(None, "Stop after so many updates; null: epochs decide")
     learning_rate: Number = identity(3e-5, "Highest learning rate", gt=0, le=1)
@@ -202,7 +205,7 @@ class TrainSettings(Section):
         if (self.lr_rule == "none") != (self.reference_batch_size is None):
             raise ValueError(
                 f"train.lr_rule is {self.lr_rule} and train.reference_batch_size is "
-                f"{self.reference_batch_size}: give both, as in train.lr_rule=sqrt "
+                f"{self.reference_batch_size or 'null'}: give both, as in train.lr_rule=sqrt "
                 "train.reference_batch_size=32, or neither"
             )
         return self
@@ -268,6 +271,16 @@ class Settings(Section):
             raise ValueError(
                 f"train.patience is {self.train.patience}, but without data.dev there are no "
                 "scores to wait for; name a file of held-out questions in data.dev"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _compiled_sums_have_no_order(self) -> Settings:
+        if self.train.compile and self.sync.strategy == "tree":
+            raise ValueError(
+                "train.compile is true and sync.strategy is tree: compiled code adds up in orders "
+                "of its own and draws other random numbers, so equal bits cannot be promised; set "
+                "train.compile=false, or sync.strategy=all_reduce"
             )
         return self
 

@@ -120,7 +120,8 @@ class Gradients:
             raise  # there is nobody left to decide anything with
         except Exception as error:  # noqa: BLE001 - told to all ranks, who decide together
             ended = _failed(step, error, progress)
-        if ended.text is not None and not self._sync.can_discard:
+        backward_ran = not math.isfinite(ended.loss_sum)  # or there would be no such loss
+        if ended.text is not None and not backward_ran and not self._sync.can_discard:
             alone = StepError(f"step {step} failed on rank {self._group.rank}: {ended.text}")
             alone.joint = False  # the others wait inside backward until this process has ended
             raise alone

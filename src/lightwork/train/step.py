@@ -194,18 +194,18 @@ class Stepper:
         text = self._control.failure(step, problem)
         if not self._rules.skip_nonfinite:
             raise StepError(
-                f"{text} A lower train.learning_rate or train.max_grad_norm usually helps; "
-                "train.on_nonfinite=skip leaves such batches out."
+                f"{text}. A lower train.learning_rate or train.max_grad_norm usually helps, if it "
+                "is not the first step; train.on_nonfinite=skip leaves such batches out."
             )
         if self.skipped_steps >= self._rules.max_skipped_steps:
             many = self.skipped_steps != 1
             left_out = f"{self.skipped_steps} {'steps were' if many else 'step was'}"
             raise StepError(
-                f"{text} {left_out} left out before (train.max_skipped_steps), so something is "
+                f"{text}. {left_out} left out before (train.max_skipped_steps), so something is "
                 "wrong with the data or the learning rate."
             )
         self.skipped_steps += 1
-        log.warning("%s Its batch is left out (train.on_nonfinite).", text)
+        log.warning("%s. Its batch is left out (train.on_nonfinite).", text)
         self._rules.write_down({"step": step, "changed": "skipped", "why": text})
         return _Verdict.LEAVE_OUT
 
