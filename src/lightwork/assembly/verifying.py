@@ -81,8 +81,8 @@ def _quiet() -> Iterator[None]:
 def _title(start: Start) -> str:
     size, device = start.group.size, start.world.device.partition(":")[0]
     return (
-        f"{size} {'rank' if size == 1 else 'ranks'} on {device} in {start.precision}, sync.strategy "
-        f"{start.settings.sync.strategy}, {start.shares} "
+        f"{size} {'rank' if size == 1 else 'ranks'} on {device} in {start.precision}, "
+        f"sync.strategy {start.settings.sync.strategy}, {start.shares} "
         f"{'share' if start.shares == 1 else 'shares'}, {len(start.prepared.train):,} windows"
     )
 

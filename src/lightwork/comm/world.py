@@ -202,6 +202,7 @@ def _meet(world: World, timeout_s: float, environ: Mapping[str, str]) -> Group:
             f"({str(error).splitlines()[0]})"
         ) from error
     world_group = dist.group.WORLD
+    assert world_group is not None
     # Without one, torch warns at the end that it knows no backend of the default type.
     world_group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
     return Group(world_group, PrefixStore("splits", agreed), timeout_s, kind)

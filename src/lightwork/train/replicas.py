@@ -68,10 +68,9 @@ def check_alike(group: Group, held: Callable[[], Mapping[str, Tensor]], step: in
         raise StepError(
             f"after step {step} the ranks no longer hold the same: {found}. No checkpoint of it "
             "was written. Start the same command again: it goes on from the newest checkpoint, "
-            "for which all ranks held the same. Where this happens twice: ranks whose devices, "
-            "versions of PyTorch or numbers of threads (launch.threads) differ round differently; "
-            "if they are alike, suspect the memory or the device of that rank, or code that "
-            "changes the model on some ranks only."
+            "for which all ranks held the same. Where this happens twice: unlike processors, GPUs "
+            "or versions of PyTorch round differently; if all ranks have the same, suspect the "
+            "memory or the device of that rank, or code that changes the model on some ranks only."
         )
 
 
