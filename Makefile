@@ -22,7 +22,7 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# What takes minutes: whole runs whose blocks are compiled.
+# What takes minutes: whole runs whose blocks are compiled, and every command of the benchmarks.
 long: setup
 	$(BIN)/python -m pytest -m long
 

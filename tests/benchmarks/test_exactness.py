@@ -80,7 +80,7 @@ def test_data_that_cannot_give_a_short_batch_is_refused(course: Course, tmp_path
         exactness.main(["--data", str(course.model / "nowhere")])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("command", documented("exactness"), ids=" ".join)
 def test_the_commands_find_one_digest(
@@ -104,7 +104,7 @@ def test_the_commands_find_one_digest(
     assert {"ranks1", "ranks3"} <= {path.name for path in kept.iterdir()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.processes
 def test_another_strategy_has_another_digest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:

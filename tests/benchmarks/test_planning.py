@@ -33,7 +33,7 @@ def test_made_windows_are_as_long_as_real_ones(tmp_path: Path) -> None:
     assert lengths.min() >= 12
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("command", documented("planning"), ids=" ".join)
 def test_the_commands_measure(

@@ -134,7 +134,7 @@ def test_all_contenders_learn_the_same_and_none_sends_nothing(
     assert (first["all_reduce 0.5"] - first["all_reduce null"]).abs().max() > 1e-4, "clipped"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.processes
 def test_the_commands_measure(
     course: Course,

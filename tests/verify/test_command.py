@@ -79,6 +79,7 @@ def test_every_command_of_the_page(place: Path, line: str) -> None:
     assert left(place) == []
 
 
+@pytest.mark.long
 def test_the_sample_with_the_settings_that_are_shipped(place: Path) -> None:
     assert run(["lightwork", "sample", "demo"], place).returncode == 0
     settings = str(ROOT / "configs" / "demo.yaml")
