@@ -274,7 +274,7 @@ def test_records_of_other_formats_and_damaged_ones(
     path = Path("run/run.json")
     whole = json.loads(path.read_text())
     assert whole.keys() == {
-        "format", "run_id", "identity", "shares", "attempts", "threads", "total_steps",
+        "format", "run_id", "identity", "shares", "attempts", "precision", "threads", "total_steps",
     }  # fmt: skip
     for text, reason in [
         (json.dumps({**whole, "format": 2}), "has format 2"),

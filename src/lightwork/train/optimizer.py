@@ -64,7 +64,7 @@ class LocalUpdate:
     def apply(self, learning_rate: float, norm: float) -> None:
         """Clip by ``norm``, which :meth:`measure` found, and update the parameters."""
         parameters = [p for p in self._named.values() if p.grad is not None]
-        if self._max_grad_norm is not None:
+        if self._max_grad_norm is not None and parameters:
             total = torch.tensor(norm, dtype=parameters[0].dtype)
             torch.nn.utils.clip_grads_with_norm_(parameters, self._max_grad_norm, total)
         for group in self._optimizer.param_groups:
