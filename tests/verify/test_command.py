@@ -60,12 +60,16 @@ def left(place: Path) -> list[str]:
     return [path.name for path in found]
 
 
+FIRST, *OTHERS = commands(PAGE)
+LINES = [FIRST, *(pytest.param(line, marks=pytest.mark.long) for line in OTHERS)]
+
+
 def test_the_page_has_a_heading_for_every_row() -> None:
     headings = re.findall(r"^### (.*)$", PAGE, re.MULTILINE)
     assert headings == list(ROWS)
 
 
-@pytest.mark.parametrize("line", commands(PAGE))
+@pytest.mark.parametrize("line", LINES)
 def test_every_command_of_the_page(place: Path, line: str) -> None:
     ended = run(shlex.split(line), place)
     assert ended.returncode == 0, ended.stderr
@@ -100,6 +104,7 @@ def test_a_row_that_fails_is_an_exit_code_and_one_message(place: Path) -> None:
     assert left(place) == []
 
 
+@pytest.mark.long
 def test_what_the_ranks_cannot_read_is_the_users_to_mend(place: Path) -> None:
     (place / "odd.json").write_text("{")
     ended = run(["lightwork", "verify", "mine.yaml", "data.train=odd.json", "--ranks", "2"], place)
