@@ -18,7 +18,6 @@ from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.assembly.resuming import newest, take_over
 from lightwork.assembly.training import held_alike, say_idle, started
 from lightwork.comm.group import Group
-from lightwork.data.loader import Work
 from lightwork.errors import CheckpointError
 from lightwork.settings import Settings
 from lightwork.telemetry.timing import StepClock
@@ -60,17 +59,16 @@ def _say_data(start: Start, ready: Ready) -> None:
 def _try_step(start: Start, ready: Ready) -> None:
     """The first step of the run: its batch has the most tokens of all."""
     step = ready.done_steps + 1
-    work: Work | Exception
-    try:
-        work = next(ready.loader.work(step, step))
-    except Exception as error:  # noqa: BLE001 - the stepper tells it to all ranks
-        work = error
     clock = StepClock(ready.stepper.device)
     outcome = ready.stepper.run(
-        step, work, ready.schedule.learning_rate(step), wish_save=False, clock=clock
+        step,
+        ready.loader.one(step),
+        ready.schedule.learning_rate(step),
+        wish_save=False,
+        clock=clock,
     )
     clock.stop()
-    assert isinstance(work, Work)
+    work = outcome.work
     tokens = sum(start.group.gather_json(work.real_tokens))
     log.info(
         "dry run: a step of %d windows, %s tokens: loss %.3f, %.1f s (the first is slower)",

@@ -98,6 +98,13 @@ class Loader:
         """The position after ``step`` updates."""
         return Position(*divmod(step, self.batches_per_epoch))
 
+    def one(self, step: int) -> Work | Exception:
+        """The work of ``step`` alone, or why this rank has none: for a step that all decide on."""
+        try:
+            return next(self.work(step, step))
+        except Exception as error:  # noqa: BLE001 - goes into the Control message of the step
+            return error
+
     def cut_to(self, micro_batch_tokens: int) -> None:
         """From now on micro-batches have at most so many padded tokens."""
         self.cutting = replace(self.cutting, micro_batch_tokens=micro_batch_tokens)

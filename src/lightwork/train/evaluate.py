@@ -80,12 +80,17 @@ def evaluate(
     problems = [f"rank {r}: {t['problem']}" for r, t in enumerate(told) if t["problem"]]
     if problems:
         raise StepError("the evaluation failed. " + "; ".join(problems))
-    result = None
+    return _scored_by_one(group, model.task, store, [row for t in told for row in t["candidates"]])
+
+
+def _scored_by_one(
+    group: Group, task: Task, store: Store, candidates: list[Candidate]
+) -> Evaluation:
+    """Rank 0 merges and scores what all found; a failure there is everybody's."""
+    result, problem = None, None
     if group.rank == 0:
         try:
-            result = _scored(
-                model.task, store, [row for rank in told for row in rank["candidates"]]
-            )
+            result = _scored(task, store, candidates)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
             problem = f"{type(error).__name__}: {error}"
             log.error("scoring failed\n%s", traceback.format_exc())

@@ -147,9 +147,9 @@ class Gradients:
     def _is_finite(self, piece: Piece, work: Work) -> bool:
         """Whether the gradient of this micro-batch alone is finite; no ``grad`` is touched."""
         loss = self._model.loss(self._model.module, piece)
-        scale = self._model.precision.loss_scale / work.batch_weight
         learned = [p for p in self._model.module.parameters() if p.requires_grad]
-        found = torch.autograd.grad(loss * scale, learned, allow_unused=True)
+        mean = loss / work.batch_weight  # no loss scale: with it innocent ones may overflow, too
+        found = torch.autograd.grad(mean, learned, allow_unused=True)
         return all(bool(gradient.isfinite().all()) for gradient in found if gradient is not None)
 
     def _ended(self, work: Work, progress: Progress, clock: StepClock) -> _Ended:

@@ -44,15 +44,8 @@ class Trainee:
 
         Raises StepError, on all ranks together where the strategy allows it.
         """
-        work: Work | Exception
-        try:
-            work = next(self.loader.work(number, number))
-        except Exception as error:  # noqa: BLE001 - the stepper tells it to all ranks
-            work = error
         clock = StepClock(self.stepper.device)
-        self.stepper.run(number, work, learning_rate, False, clock)
-        assert isinstance(work, Work), "a failed work never comes back from the stepper"
-        return work
+        return self.stepper.run(number, self.loader.one(number), learning_rate, False, clock).work
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Tensors told apart by a checksum each, so that the one that differs can be named."""
+"""Tensors told apart by a checksum each, so that the one that differs can be named.
+
+Not by that of ``train.replicas``: what verifies does not rely on what is verified, and this one
+sees shapes and dtypes as well.
+"""
 
 from __future__ import annotations
 

@@ -71,11 +71,7 @@ def build_model(
     attention like this.
     """
     place = resolve_source(source)
-    if source == SCRATCH:
-        config = _scratch_config(scratch, vocabulary)
-    else:
-        with from_library(source, "configuration"):
-            config = AutoConfig.from_pretrained(place, num_labels=2, trust_remote_code=False)
+    config = _scratch_config(scratch, vocabulary) if source == SCRATCH else _config(source, place)
     if dropout is not None:
         _set_dropout(config, dropout)
     check_attention(config, attention)
@@ -95,6 +91,11 @@ def build_model(
             f"{known} embeddings; they do not belong together"
         )
     return module
+
+
+def _config(source: str, place: str) -> Any:
+    with from_library(source, "configuration"):
+        return AutoConfig.from_pretrained(place, num_labels=2, trust_remote_code=False)
 
 
 def _write_nothing(backbone: nn.Module) -> None:
