@@ -18,6 +18,7 @@ BERT_LIKE: dict[str, Any] = {
     "num_attention_heads": 2,
     "intermediate_size": 32,
 }
+DROPPING = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 BART_LIKE: dict[str, Any] = {
     **SIZES,
     "d_model": 16,
@@ -28,7 +29,7 @@ FAMILIES: dict[str, tuple[dict[str, Any], int | None, list[str]]] = {
     "bert": (BERT_LIKE, 66, ["BertLayer"] * 3),
     "roberta": (BERT_LIKE, 64, ["RobertaLayer"] * 3),
     "electra": ({**BERT_LIKE, "embedding_size": 8}, 66, ["ElectraLayer"] * 3),
-    "albert": ({**BERT_LIKE, "embedding_size": 8}, 66, ["AlbertLayerGroup"]),
+    "albert": ({**BERT_LIKE, **DROPPING, "embedding_size": 8}, 66, ["AlbertLayerGroup"]),
     "distilbert": (
         {**SIZES, "dim": 16, "n_layers": 3, "n_heads": 2, "hidden_dim": 32},
         66,

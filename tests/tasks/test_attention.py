@@ -54,6 +54,15 @@ def test_a_refusal_names_what_can_be_done() -> None:
     )
 
 
+def test_a_model_that_cannot_is_not_built(tmp_path: Path) -> None:
+    family("deberta-v2").save_pretrained(tmp_path)
+    with pytest.raises(SettingsError, match="DebertaV2ForQuestionAnswering cannot do that here"):
+        build_model(
+            str(tmp_path), dropout=None, weights=True, scratch=SHAPE, vocabulary=IDS,
+            attention="sdpa",
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("wanted", ["eager", "sdpa"])
 def test_a_saved_model_does_not_say_how_it_was_computed(tmp_path: Path, wanted: str) -> None:
     family("bert").save_pretrained(tmp_path / "before")

@@ -59,7 +59,7 @@ def test_gradients_and_random_streams_have_the_same_bits(kind: str) -> None:
         assert torch.equal(one, other)
     assert gradients(plain)
     assert same(gradients(plain), gradients(less))
-    assert len({float(t.sum()) for t in learn(plain)}) == 4, "dropout draws, or nothing was tested"
+    assert not torch.equal(logits(plain, batch()), logits(plain, batch())), "dropout draws"
 
 
 @pytest.mark.parametrize("what", ["embeddings", "encoder"])

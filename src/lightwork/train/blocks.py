@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import MethodType
 from typing import Any
 
 import torch
@@ -49,8 +48,8 @@ def change_blocks(
     if recompute:
         forward = partial(_recomputed, forward)
     for block in blocks:
-        # A bound method, so that a copy of the model has one of its own.
-        block.forward = MethodType(partial(_in_training, forward), block)
+        # Not a closure: with it the blocks of a copy would compute by those of the original.
+        block.forward = partial(_in_training, forward, block)
 
 
 def _in_training(forward: Forward, block: nn.Module, *args: Any, **kwargs: Any) -> Any:
