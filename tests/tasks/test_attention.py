@@ -56,7 +56,7 @@ def test_a_refusal_names_what_can_be_done() -> None:
 
 def test_a_model_that_cannot_is_not_built(tmp_path: Path) -> None:
     family("deberta-v2").save_pretrained(tmp_path)
-    with pytest.raises(SettingsError, match="DebertaV2ForQuestionAnswering cannot do that here"):
+    with pytest.raises(SettingsError, match="DebertaV2ForQuestionAnswering cannot do that"):
         build_model(
             str(tmp_path), dropout=None, weights=True, scratch=SHAPE, vocabulary=IDS,
             attention="sdpa",
