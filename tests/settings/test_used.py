@@ -11,7 +11,7 @@ import pytest
 from lightwork.settings import Settings
 from lightwork.settings.describe import keys
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "lightwork"
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "lightwork"
 
 
 @cache
