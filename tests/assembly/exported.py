@@ -63,7 +63,7 @@ def made_run(
         (tmp_path / name).write_text("{}")
     (tmp_path / "s.yaml").write_text(SETTINGS.format(tmp_path, source))
     settings = load_settings(tmp_path / "s.yaml")
-    write_run(folder, replace(open_run(folder, settings), total_steps=8))
+    write_run(folder, replace(open_run(folder, settings), total_steps=8, precision="bf16"))
     checkpoints = Checkpoints(folder)
     with (folder / "evaluations.jsonl").open("w") as file:
         for step, score in ((4, 81.386), (8, 79.5)):

@@ -75,6 +75,7 @@ def test_the_card_tells_of_the_run(run: Path, tmp_path: Path) -> None:
         "| started from | random weights (BERT with 1 layer of width 32) |",
         "| training data | squad train.json, more.json |",
         "| steps (updates) | the best of 8 was step 4 |",
+        "| precision | bf16 |",
         "| seed | 7 |",
     ):
         assert row in text.splitlines()

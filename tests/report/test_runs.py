@@ -37,6 +37,13 @@ def test_a_finished_run(tmp_path: Path) -> None:
     assert json.loads(json.dumps(facts.as_json()))["best"]["step"] == 80
 
 
+def test_an_automatic_precision_is_told_as_it_was_chosen(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "a")
+    assert read_facts(run).identity["train.precision"] == "auto"
+    write_run(run, replace(read_run(run), precision="bf16"))
+    assert read_facts(run).identity["train.precision"] == "bf16"
+
+
 def test_a_run_that_has_only_been_opened(tmp_path: Path) -> None:
     run = made_run(tmp_path / "a")
     write_run(run, replace(read_run(run), total_steps=None))

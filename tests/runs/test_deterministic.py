@@ -59,6 +59,7 @@ def test_an_operation_without_a_deterministic_form(world: World, chosen: str) ->
     with pytest.raises(RuntimeError) as caught:
         run_as_processes(2, planted, *arguments, timeout_s=120, join=False)
     told = str(caught.value).splitlines()[-1]
-    assert "StepError: step 1 failed: the model uses put_, which PyTorch cannot compute" in told
+    assert "StepError: step 1 failed" in told
+    assert "the model uses put_, which PyTorch cannot compute" in told
     assert "train.deterministic=false" in told
     assert not list((world.folder / name / "checkpoints").glob("*"))

@@ -111,13 +111,13 @@ def _card_facts(
         train_files=tuple(path.name for path in settings.data.train),
         dev_file=None if dev is None else ", ".join(path.name for path in dev),
         scores=scores,
-        training=_training(settings),
+        training=_training(settings, facts.identity.get("train.precision", "fp32")),
         asked=asked,
         versions=f"lightwork {state['lightwork']}, torch {state['torch']}",
     )
 
 
-def _training(settings: Settings) -> dict[str, str]:
+def _training(settings: Settings, precision: str) -> dict[str, str]:
     data, model, train = settings.data, settings.model, settings.train
     rows = {
         "epochs": str(train.epochs),
@@ -128,6 +128,7 @@ def _training(settings: Settings) -> dict[str, str]:
         f"{train.adam_beta2:g}",
         "learning rate": f"{train.learning_rate:g} at most, {train.schedule}, "
         f"{train.warmup_ratio:.0%} warm-up",
+        "precision": precision,
         "dropout": "as in the model's config" if model.dropout is None else f"{model.dropout:g}",
         "seed": str(train.seed),
     }

@@ -32,8 +32,6 @@ from lightwork.telemetry.lines import (
 State = Literal["finished", "stopped early", "running"]
 Order = Literal["score", "name", "time"]
 
-"""The score that decides; where a task has no such score, its first one does."""
-
 TAIL_BYTES = 256 << 10
 """What is read of rank 0's records: some hundred steps."""
 
@@ -65,6 +63,7 @@ class RunFacts:
     folder: Path
     run_id: str
     identity: dict[str, Any]
+    """Settings that change what is learned, ``train.precision`` as it was chosen."""
     state: State
     """``finished`` too where ``train.patience`` ended it; ``running``: a training holds it."""
     step: int
@@ -135,7 +134,7 @@ def read_facts(run: Path) -> RunFacts:
             name=run.absolute().name,
             folder=run,
             run_id=str(record.run_id),
-            identity=record.identity,
+            identity=_identity(record),
             state=_state(run, record, evaluations),
             step=records[-1]["step"] if records else max(checkpoint_steps(run), default=0),
             planned_steps=record.total_steps,
@@ -169,6 +168,13 @@ def train_files(run: Path) -> list[str]:
     value = given.value if isinstance(given, Given) else None
     paths = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return [Path(path).name for path in paths if path]
+
+
+def _identity(record: RunRecord) -> dict[str, Any]:
+    """With the precision that ``auto`` became at the first start."""
+    if record.precision is None:
+        return record.identity
+    return {**record.identity, "train.precision": record.precision}
 
 
 def _holds_run(path: Path) -> bool:
@@ -218,7 +224,7 @@ def is_held(run: Path) -> bool:
 
 
 def metric_of(scores: Iterable[Scores]) -> str:
-    """The score that decides among those of several evaluations."""
+    """The score that decides among those of several evaluations: F1, or the first there is."""
     names = list(dict.fromkeys(name for group in scores for name in group))
     return METRIC if METRIC in names or not names else names[0]
 

@@ -15,7 +15,6 @@ CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 _FIXED_WORKSPACES = (":4096:8", ":16:8")
 """With these cuBLAS gives equal bits whatever runs beside it (its manual, "Reproducibility")."""
 _REFUSED = re.compile(r"(\S+) does not have a deterministic implementation")
-_STEP = re.compile(r"step \d+ failed")
 
 
 def set_arithmetic(device: str, *, deterministic: bool) -> None:
@@ -50,16 +49,15 @@ def refusals_named() -> Iterator[None]:
     """Say in our words that an operation has no deterministic form, wherever PyTorch refused it."""
     try:
         yield
-    except (StepError, RuntimeError) as error:
+    except RuntimeError as error:
         refused = _REFUSED.search(str(error))
         if refused is None:
             raise
-        step = _STEP.match(str(error))
         told = StepError(
-            f"{f'{step[0]}: ' if step else ''}the model uses {refused[1]}, which PyTorch cannot "
-            "compute to the same bits every time, as train.deterministic asks for, and "
-            "sync.strategy tree with it. Set train.deterministic=false and another sync.strategy, "
-            "or take a model without this operation."
+            f"the model uses {refused[1]}, which PyTorch cannot compute to the same bits every "
+            "time, as train.deterministic asks for, and sync.strategy tree with it. Set "
+            "train.deterministic=false and another sync.strategy, or take a model without this "
+            "operation."
         )
-        told.joint = isinstance(error, StepError) and error.joint
+        told.joint = False  # as far as this rank knows
         raise told from error

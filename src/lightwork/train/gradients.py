@@ -16,6 +16,7 @@ from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import GradientSync, SyncResult
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Problem, Report
+from lightwork.train.determinism import refusals_named
 from lightwork.train.memory import is_out_of_memory, let_go
 from lightwork.train.model import Model
 
@@ -157,7 +158,8 @@ class Gradients:
         pieces = work.pieces
         if not pieces and self._sync.needs_backward:
             pieces, scale = [self._loader.filler()], 0.0
-        forward_backward(self._model, pieces, self._sync, scale, progress, clock)
+        with refusals_named():
+            forward_backward(self._model, pieces, self._sync, scale, progress, clock)
         loss_sum = progress.loss_sum() if work.pieces else 0.0
         if math.isfinite(loss_sum):
             return _Ended(loss_sum)

@@ -101,15 +101,18 @@ def shuffles(subject: Subject) -> Verdict:
             "are too few to shuffle",
         )
     first, second = told[0][:batches], told[0][batches:]
-    kept = len(set(first) & set(second))
-    if first == second or (size >= TELLING_BATCH and 2 * kept > batches):
+    kept, where = len(set(first) & set(second)), "in epoch 2 as well"
+    if size < TELLING_BATCH:
+        kept = sum(one == other for one, other in zip(first, second, strict=True))
+        where = "at the same place in epoch 2"
+    if 2 * kept > batches:
         what = "the same order" if first == second else f"{kept} of {batches} batches the same"
         return Verdict(SHUFFLES, False, f"epochs 1 and 2 have {what}")
     ranks = "" if subject.group.size == 1 else f"; the same on all {subject.group.size} ranks"
     return Verdict(
         SHUFFLES,
         True,
-        f"{kept} of {counted(batches, 'batch')} of epoch 1 are in epoch 2 as well{ranks}",
+        f"{kept} of {counted(batches, 'batch')} of epoch 1 are {where}{ranks}",
     )
 
 
