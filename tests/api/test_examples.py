@@ -77,8 +77,15 @@ def wanted(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 @pytest.mark.processes
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    ("launcher", "ranks"),
+    [
+        ("lightwork", 2),
+        ("torchrun", 3),
+        *(pytest.param("lightwork", ranks, marks=pytest.mark.long) for ranks in (1, 3)),
+        *(pytest.param("torchrun", ranks, marks=pytest.mark.long) for ranks in (1, 2)),
+    ],
+)
 def test_on_several_ranks_the_losses_are_the_same(
     tiny: Path, tmp_path: Path, wanted: list[float], launcher: str, ranks: int
 ) -> None:

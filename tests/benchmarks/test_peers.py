@@ -175,7 +175,7 @@ def prepared(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Spec:
     return peers.spec_of(arguments, work)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.parametrize("name", list(CONTENDERS))
 def test_every_contender_does_the_same_work_and_learns(prepared: Spec, name: str) -> None:

@@ -24,7 +24,9 @@ TORCHRUN = [
     sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
     "-m", "lightwork", "train",
 ]  # fmt: skip
-LAUNCHERS = pytest.mark.parametrize("launcher", ["lightwork", "torchrun"])
+LAUNCHERS = pytest.mark.parametrize(
+    "launcher", ["lightwork", pytest.param("torchrun", marks=pytest.mark.long)]
+)
 
 
 Started = tuple[subprocess.Popen[str], list[psutil.Process]]

@@ -36,7 +36,7 @@ def test_half_precision_learns_what_float32_learns(
     assert last["fp16"] == pytest.approx(last["fp32"], rel=0.02)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 def test_the_tree_has_the_same_bits_in_half_precision(world: World, precision: str) -> None:
     half = (*TREE, f"train.precision={precision}")
     found = {digest(world.train(n, f"tree-{precision}{n}", *half)) for n in (1, 2, 3, 4)}
