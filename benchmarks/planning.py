@@ -28,6 +28,7 @@ from benchmarks.launching import environment, numbers
 from benchmarks.machine import machine, versions
 from benchmarks.memory import forget_peak, memory_mb
 from lightwork.data.loader import Cutting, Loader
+from lightwork.data.plan import assign
 from lightwork.data.store import Store, StoreWriter
 
 GOAL_BYTES = 24.0
@@ -63,7 +64,9 @@ def make_loader(store: Store, batch: int, rank: int, ranks: int) -> Loader:
     """A loader as training has it, but for the tensors, which do not depend on the size."""
     cutting = Cutting(seed=42, batch_size=batch, shares=ranks, micro_batch_tokens=8192, round_to=1)
     columns = store.column("tokens"), store.column("weight")
-    return Loader(*columns, cutting, rank, ranks, lambda windows, _: windows)
+    return Loader(
+        *columns, cutting, assign(cutting.shares, ranks)[rank], lambda windows, _: windows
+    )
 
 
 def measure(path: Path, batch: int, rank: int, ranks: int, epochs: Sequence[int]) -> Cost:

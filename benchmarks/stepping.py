@@ -42,6 +42,7 @@ CONTENDERS = {
     "plain-ddp": ("sync.strategy=ddp",),
     "ddp": ("sync.strategy=ddp",),
     "all_reduce": ("sync.strategy=all_reduce",),
+    "all_reduce-whole": ("sync.strategy=all_reduce", "sync.rows=off"),
     "all_reduce-8": ("sync.strategy=all_reduce", "train.shares=8"),
     "tree": ("sync.strategy=tree",),
     "tree-8": ("sync.strategy=tree", "train.shares=8"),
@@ -132,7 +133,7 @@ def _lightwork(ready: Ready) -> Lane:
     def step(work: Work) -> None:
         rate = ready.schedule.learning_rate(work.step)
         clock = StepClock(ready.stepper.device)
-        ready.stepper.run(work.step, work, rate, wish_save=False, clock=clock)
+        ready.stepper.run(work.step, work, rate, clock)
         clock.stop()
 
     return Lane(ready.model.module, ready.loader.work(1, _WITHOUT_END), step)

@@ -55,10 +55,10 @@ def test_an_interrupted_run_says_how_to_go_on(
     ends_with(monkeypatch, 130)
     ended = command("train", "s.yaml", "--run", "mine")
     assert ended.code == 130
-    assert "interrupted; the same command begins again" in ended.err
+    assert "stopped by SIGINT; the same command begins again" in ended.err
     for step in (5, 20):
         saved = Path(f"mine/checkpoints/step-{step:06d}")
         saved.mkdir(parents=True)
         (saved / "manifest.json").touch()
     ended = command("train", "s.yaml", "--run", "mine")
-    assert "interrupted; the same command goes on from step-000020 in mine" in ended.err
+    assert "stopped by SIGINT; the same command goes on from step-000020 in mine" in ended.err

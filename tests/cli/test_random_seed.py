@@ -125,7 +125,7 @@ def test_what_goes_on_after_an_interrupt(
     ended = command("train", *arguments)
     run = next(Path().glob("mine"), None) or runs()[0]
     words = words.format(run=run)
-    assert f"interrupted; {words} begins again\n" in ended.err
+    assert f"stopped by SIGINT; {words} begins again\n" in ended.err
     saved.append("step-000010")
     first = words.split()[2:] if words.startswith("lightwork") else arguments
     ended = command("train", *first)

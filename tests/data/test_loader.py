@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lightwork.data.loader import Cutting, Loader, Position, Prefetch
-from lightwork.data.plan import Windows
+from lightwork.data.plan import Windows, assign
 
 LENGTHS = (np.arange(50) * 7 % 90 + 5).astype(np.int32)
 WEIGHTS = np.linspace(0.5, 1.5, 50).astype(np.float32)
@@ -20,7 +20,7 @@ def loader(rank: int, ranks: int) -> Loader:
     def collate(windows: Windows, padded: int) -> tuple[list[int], int]:
         return windows.tolist(), padded
 
-    return Loader(LENGTHS, WEIGHTS, CUTTING, rank, ranks, collate)
+    return Loader(LENGTHS, WEIGHTS, CUTTING, assign(CUTTING.shares, ranks)[rank], collate)
 
 
 def test_a_resumed_loader_goes_on_with_the_next_batch() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lightwork.data import loader as loader_module
 from lightwork.data import streams
 from lightwork.data.loader import Cutting, Loader
-from lightwork.data.plan import EpochPlan
+from lightwork.data.plan import EpochPlan, assign
 from lightwork.data.streams import shuffled, stream_keys
 
 WINDOWS = 200_000
@@ -77,7 +77,9 @@ def test_equal_keys_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_loader(lengths: NDArray[np.int32]) -> Loader:
     cutting = Cutting(seed=1, batch_size=32, shares=2, micro_batch_tokens=8192, round_to=1)
     weights = np.ones(len(lengths), np.float32)
-    return Loader(lengths, weights, cutting, 0, 2, lambda windows, _: windows.tolist())
+    return Loader(
+        lengths, weights, cutting, assign(cutting.shares, 2)[0], lambda windows, _: windows.tolist()
+    )
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +15,13 @@ from torch import Tensor
 from lightwork.assembly import training
 from lightwork.assembly.ready import Ready, make_ready
 from lightwork.cli import launching, main
+from lightwork.comm.signals import Stopped
 from lightwork.comm.supervisor import Launch, supervise
 from lightwork.data import loader
 from lightwork.data.streams import stream_seed
 from lightwork.sync import tree
 from lightwork.tasks.extractive.task import ExtractiveTask
+from lightwork.train.control import Wishes
 from lightwork.train.duties import Duties
 from lightwork.train.gradients import Gradients
 from lightwork.train.model import Model
@@ -168,10 +171,10 @@ def after_step_3(change: Callable[[Ready], None]) -> None:
         made.append(make_ready(start))
         return made[0]
 
-    def changed(duties: Duties, step: int, save: bool) -> bool:
+    def changed(duties: Duties, step: int, agreed: Wishes) -> bool:
         if step == 3:
             change(made[0])
-        return after(duties, step, save)
+        return after(duties, step, agreed)
 
     plant(training, "make_ready", noted)
     plant(Duties, "after", changed)
@@ -185,3 +188,59 @@ def plant(place: Any, name: str, wrong: Callable[..., Any]) -> None:
     """Ranks are processes that end with the test, so nothing needs to be put back."""
     assert hasattr(place, name)
     setattr(place, name, wrong)
+
+
+def a_signal_in_step_3(settings: str, run: str, *overrides: str) -> int:
+    """Rank 1 alone is asked to leave; returns the exit code."""
+    compute = Gradients.compute
+
+    def asked(self: Gradients, step: int, *rest: Any) -> Any:
+        if step == 3 and os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return compute(self, step, *rest)
+
+    plant(Gradients, "compute", asked)
+    return exit_code(settings, run, *overrides)
+
+
+def a_signal_in_an_evaluation(settings: str, run: str, *overrides: str) -> int:
+    """All ranks are asked to leave while they score; returns the exit code."""
+
+    def asked(*_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("it went on")
+
+    plant(training, "evaluate", asked)
+    return exit_code(settings, run, *overrides)
+
+
+def exit_code(settings: str, run: str, *overrides: str) -> int:
+    try:
+        train(settings, run, *overrides)
+    except Stopped as stopped:
+        return 128 + stopped.signum
+    return 0
+
+
+def forget_a_row(settings: str, run: str, *overrides: str) -> None:
+    """One of the words of every batch is thought to be another."""
+    rows = ExtractiveTask.touched_rows
+
+    def forgotten(*given: Any) -> Tensor:
+        return rows(*given)[:-1]
+
+    plant(ExtractiveTask, "touched_rows", forgotten)
+    train(settings, run, *overrides)
+
+
+def no_data_for_step_3(settings: str, run: str, *overrides: str) -> None:
+    """Rank 1 cannot read its windows in step 3."""
+    piece = loader.Loader._piece
+
+    def unreadable(self: loader.Loader, step: int, *rest: Any) -> Any:
+        if step == 3 and os.environ["RANK"] == "1":
+            raise OSError("the disk is gone")
+        return piece(self, step, *rest)
+
+    plant(loader.Loader, "_piece", unreadable)
+    train(settings, run, *overrides)

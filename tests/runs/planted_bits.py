@@ -75,9 +75,9 @@ def norm_of_buckets(settings: str, run: str, *overrides: str) -> None:
     buckets: list[Bucket] = []
     begin = GradientBuckets.begin
 
-    def noted(self: GradientBuckets, measure: bool) -> None:
+    def noted(self: GradientBuckets, measure: bool, rows: Tensor | None) -> None:
         buckets[:] = self.buckets
-        begin(self, measure)
+        begin(self, measure, rows)
 
     def measured(self: LocalUpdate, scale: float) -> float:
         assert scale == 1.0

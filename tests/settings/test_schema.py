@@ -18,7 +18,7 @@ from lightwork.settings import (
     to_yaml,
 )
 from lightwork.settings.describe import fields, keys, kind
-from lightwork.settings.schema import Language
+from lightwork.settings.kinds import Language
 from lightwork.tasks.extractive.languages import LANGUAGES
 from tests.settings.given import load
 

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from lightwork.errors import SettingsError
+from lightwork.settings.kinds import AtLeastOne, Location, Number, Text, Whole
 from lightwork.settings.loading import read
-from lightwork.settings.schema import AtLeastOne, Location, Number, Text, Whole
 from tests.settings.given import in_file, load, mistakes
 
 

@@ -9,6 +9,7 @@ import pytest
 from lightwork.comm.group import Group
 from lightwork.errors import StepError
 from lightwork.train.checkpoint import Checkpoints, Part
+from lightwork.train.control import NO_WISHES, Wishes
 from lightwork.train.duties import Calendar, Duties, Scores, State
 from lightwork.train.evaluate import Evaluation
 from tests.ranks import run_as_threads
@@ -36,7 +37,7 @@ def steps_done(group: Group, run: Path, scores: list[float], patience: int | Non
     """Steps until the duties say stop."""
     mine = duties(group, run, scores, patience)
     for step in range(1, len(scores) + 1):
-        if not mine.after(step, save=False):
+        if not mine.after(step, NO_WISHES):
             return step
     return len(scores)
 
@@ -110,7 +111,7 @@ def test_ranks_are_checked_by_the_count_and_before_every_checkpoint(
     state = State(lambda step: [Part("state", {"step": step})], check)
     mine = Duties(Group.alone(), calendar, checkpoints, state, None, Scores(tmp_path))
     for step in range(1, 11):
-        mine.after(step, save=step in clock)
+        mine.after(step, Wishes(save=step in clock))
     assert seen == checked
     assert {step for step, _ in checkpoints.all()} <= set(seen)
 
@@ -127,5 +128,5 @@ def test_ranks_that_differ_get_no_checkpoint_and_no_score(tmp_path: Path) -> Non
     state = State(lambda step: [Part("state", {"step": step})], check)
     mine = Duties(Group.alone(), calendar, Checkpoints(tmp_path), state, never, Scores(tmp_path))
     with pytest.raises(StepError, match="rank 1 differs"):
-        mine.after(1, save=False)
+        mine.after(1, NO_WISHES)
     assert list(tmp_path.iterdir()) == []

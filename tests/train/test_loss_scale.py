@@ -74,13 +74,12 @@ def step(group: Group, task: SumTask, shares: int, strategy: str) -> tuple[Outco
     cutting = Cutting(1, count, shares, micro_batch_tokens=LENGTH, round_to=1)
     lengths = np.full(count, LENGTH, np.int32)
     weights = task.counts.numpy()
-    loader = Loader(
-        lengths, weights, cutting, group.rank, group.size, lambda w, t: task.collate(None, w, t)
-    )
+    hosted = assign(shares, group.size)[group.rank]
+    loader = Loader(lengths, weights, cutting, hosted, lambda w, t: task.collate(None, w, t))
     model = Model(module, sync.attach(module), task, torch.device("cpu"), lambda windows: [])
     stepper = Stepper(group, model, sync, LocalUpdate(module, OPTIONS), loader, Rules())
     work = next(loader.work(1, 1))
-    outcome = stepper.run(1, work, 0.0, False, StepClock(torch.device("cpu")))
+    outcome = stepper.run(1, work, 0.0, StepClock(torch.device("cpu")))
     assert module.weight.grad is not None
     return outcome, float(module.weight.grad), len(work.pieces)
 
@@ -104,7 +103,7 @@ def test_the_case_of_uneven_counts(shared: Path, strategy: str) -> None:
     loader = Loader(
         np.full(tail["micro_batches_per_epoch"], LENGTH, np.int32),
         np.ones(tail["micro_batches_per_epoch"], np.float32),
-        Cutting(1, tail["accumulation"], 1, LENGTH, 1), 0, 1, lambda windows, tokens: None,
+        Cutting(1, tail["accumulation"], 1, LENGTH, 1), range(1), lambda windows, tokens: None,
     )  # fmt: skip
     assert loader.batches_per_epoch == tail["updates_per_epoch"]
     works = list(loader.work(1, 4))

@@ -31,7 +31,7 @@ def trained(
     rules = replace(Rules(), write_down=entries.append) if group.rank == 0 else Rules()
     stepper, loader, module = toy_run(group, summing(strategy, group), task, rules=rules)
     works = list(loader.work(1, 8))  # all cut before anything is known, as by a prefetch thread
-    losses = [stepper.run(w.step, w, 0.05, False, StepClock(CPU)).loss for w in works]
+    losses = [stepper.run(w.step, w, 0.05, StepClock(CPU)).loss for w in works]
     weights = [
         float(value) for tensor in module.parameters() for value in tensor.detach().flatten()
     ]

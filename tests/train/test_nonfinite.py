@@ -52,7 +52,7 @@ class Planted:
             hook = weight.register_hook(infinite) if bad else None
             rate = 0.05 / (work.step - self.stepper.skipped_steps)
             clock = StepClock(CPU)
-            outcomes.append(self.stepper.run(work.step, work, rate, False, clock))
+            outcomes.append(self.stepper.run(work.step, work, rate, clock))
             if hook is not None:
                 hook.remove()
         return outcomes
@@ -92,9 +92,9 @@ def test_a_skipped_step_leaves_weights_moments_and_schedule_alone() -> None:
     for work in works:
         task.poison = {works[1].windows[0]: float("nan")} if work.step == BAD_STEP else {}
         rate = 0.05 / (work.step - run.stepper.skipped_steps)
-        run.stepper.run(work.step, work, rate, False, StepClock(CPU))
+        run.stepper.run(work.step, work, rate, StepClock(CPU))
     for work, rate in ((works[0], 0.05), (works[2], 0.05 / 2)):
-        other.stepper.run(work.step, work, rate, False, StepClock(CPU))
+        other.stepper.run(work.step, work, rate, StepClock(CPU))
     for name, tensor in run.module.state_dict().items():
         assert torch.equal(tensor, other.module.state_dict()[name]), name
 
@@ -107,7 +107,7 @@ def test_stopping_names_rank_step_and_examples() -> None:
         run.module.get_parameter("out.bias").register_hook(infinite if group.rank == 1 else _as_is)
         work = next(run.loader.work(BAD_STEP, BAD_STEP))
         with pytest.raises(StepError) as caught:
-            run.stepper.run(BAD_STEP, work, 0.05, False, StepClock(CPU))
+            run.stepper.run(BAD_STEP, work, 0.05, StepClock(CPU))
         ids = [f"w{window}" for window in work.windows] if group.rank == 1 else []
         after = checksum(run.module.state_dict().values())
         return str(caught.value), before + after, ",".join(ids[:5])

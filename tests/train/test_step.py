@@ -27,7 +27,7 @@ def losses(group: Group, steps: int = 24) -> tuple[list[float], list[float]]:
     stepper, loader, _ = toy_run(group, sync, ToyTask())
     found, norms = [], []
     for work in loader.work(1, steps):
-        outcome = stepper.run(work.step, work, 0.05, False, StepClock(CPU))
+        outcome = stepper.run(work.step, work, 0.05, StepClock(CPU))
         found.append(outcome.loss)
         norms.append(outcome.grad_norm)
     return found, norms
@@ -47,7 +47,7 @@ def test_with_the_tree_every_number_of_ranks_has_the_same_weights() -> None:
     def trained(group: Group) -> str:
         stepper, loader, module = toy_run(group, summing("tree", group), ToyTask())
         for work in loader.work(1, 24):
-            stepper.run(work.step, work, 0.05, False, StepClock(CPU))
+            stepper.run(work.step, work, 0.05, StepClock(CPU))
         return checksum(module.state_dict().values())
 
     alone = trained(Group.alone())
@@ -69,7 +69,7 @@ def test_all_clip_by_one_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(group: Group) -> tuple[str, list[float]]:
         stepper, loader, module = toy_run(group, summing("all_reduce", group), ToyTask())
         norms = [
-            stepper.run(work.step, work, 0.05, False, StepClock(CPU)).grad_norm
+            stepper.run(work.step, work, 0.05, StepClock(CPU)).grad_norm
             for work in loader.work(1, 6)
         ]
         return checksum(module.state_dict().values()), norms
@@ -99,7 +99,7 @@ def test_one_step_is_what_a_plain_loop_does() -> None:
     loss.backward()
     torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
     optimizer.step()
-    outcome = stepper.run(1, work, 0.05, False, StepClock(CPU))
+    outcome = stepper.run(1, work, 0.05, StepClock(CPU))
     assert outcome.loss == pytest.approx(float(loss.detach()))
     for (name, mine), theirs in zip(module.named_parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, msg=name)
@@ -115,7 +115,7 @@ def fail(
     for work in loader.work(1, 3):
         given = ValueError("torn file") if group.rank == bad_data_rank else work
         try:
-            stepper.run(work.step, given, 0.05, False, StepClock(CPU))
+            stepper.run(work.step, given, 0.05, StepClock(CPU))
         except StepError as error:
             if work.step == 1:
                 for name, value in module.state_dict().items():

@@ -20,6 +20,7 @@ import transformers
 from lightwork import __version__
 from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting
+from lightwork.settings import LONGER
 from lightwork.telemetry.lines import open_lines
 from lightwork.train.model import Model
 
@@ -127,6 +128,15 @@ def note_changes(run: Path, step: int, before: Fingerprint, now: Fingerprint) ->
     for name in changed:
         entry = {"step": step + 1, "changed": name}
         write_down(run, {**entry, "from": before.get(name), "to": now.get(name)})
+
+
+def note_longer(run: Path, step: int, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Going on from ``step``: say and write down that the run was made longer (``--extend``)."""
+    for name in LONGER:
+        old, new = before.get(name), now.get(name)
+        if old != new:
+            log.info("%s %s became %s: the learning rate follows the longer plan", name, old, new)
+            write_down(run, {"step": step + 1, "changed": name, "from": old, "to": new})
 
 
 def write_down(run: Path, entry: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
-from lightwork.assembly.fingerprint import fingerprint, note_changes, write_down
+from lightwork.assembly.fingerprint import fingerprint, note_changes, note_longer, write_down
 from lightwork.assembly.preparing import Prepared
 from lightwork.assembly.resuming import (
     Resume,
@@ -33,6 +33,7 @@ from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
 from lightwork.sync.ddp import DdpSync
 from lightwork.sync.tree import Tree
+from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
 from lightwork.train.memory import fit
 from lightwork.train.model import Model
@@ -91,7 +92,9 @@ def make_ready(start: Start) -> Ready:
     if resume:
         take_over(start.group, resume, start.prepared.train, update)
         sync.go_on(update.updated())
-    loader = make_loader(start, cutting_of(start, resume), collate_of(start, model))
+    words = partial(model.task.touched_rows, start.prepared.train)
+    touched = words if sync.wants_rows else None
+    loader = make_loader(start, cutting_of(start, resume), collate_of(start, model), touched)
     if resume is None and start.settings.train.micro_batch_tokens == "auto":
         _fit(start, model, loader)
     stepper = Stepper(start.group, model, sync, update, loader, _rules(start))
@@ -101,6 +104,8 @@ def make_ready(start: Start) -> Ready:
     facts = _facts(start, model, loader)
     if resume and resume.step < schedule.total_steps and start.group.rank == 0:
         note_changes(start.folder, resume.step, resume.fingerprint, facts["fingerprint"])
+        known = resume.state.get("identity", start.record.identity)
+        note_longer(start.folder, resume.step, known, start.record.identity)
     tokenizer = start.prepared.tokenizer
     return Ready(
         model=model,
@@ -160,7 +165,7 @@ def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
     vocabulary = len(prepared.tokenizer)
     module = build_replica(start.group, start.settings, source, vocabulary, device)
     module.train()
-    sync = _sync(start)
+    sync = _sync(start, word_table(module) if start.settings.sync.rows == "auto" else None)
     task = build_task(start.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
     model = Model(
         module=module,
@@ -173,14 +178,16 @@ def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
     return model, sync
 
 
-def _sync(start: Start) -> GradientSync:
+def _sync(start: Start, table: str | None) -> GradientSync:
+    """``table``: the parameter of which only the rows that a batch touches need travel."""
     sync = start.settings.sync
     if sync.strategy == "ddp":
         return DdpSync(start.group, sync.bucket_bytes)
     if sync.strategy == "tree":
         tree = Tree(start.group, assign(start.shares, start.group.size))
-        return GradientBuckets(tree, sync.bucket_bytes)
-    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes)
+        return GradientBuckets(tree, sync.bucket_bytes, table)
+    alone = start.group.size == 1
+    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes, None if alone else table)
 
 
 def _adamw(settings: Settings) -> AdamWOptions:
@@ -200,16 +207,22 @@ def collate_of(start: Start, model: Model) -> Collate:
     return pinned(collate) if model.device.type == "cuda" else collate
 
 
-def make_loader(start: Start, cutting: Cutting, collate: Callable[[Windows, int], Any]) -> Loader:
-    """The work of this rank; ``collate`` makes the tensors of a micro-batch."""
+def make_loader(
+    start: Start,
+    cutting: Cutting,
+    collate: Callable[[Windows, int], Any],
+    touched: Callable[[Windows], torch.Tensor] | None = None,
+) -> Loader:
+    """The work of this rank; ``collate`` makes the tensors of a micro-batch, ``touched`` gives the
+    words of a batch."""
     store = start.prepared.train
     return Loader(
         store.column("tokens"),
         store.column("weight"),
         cutting,
-        start.group.rank,
-        start.group.size,
+        assign(start.shares, start.group.size)[start.group.rank],
         collate,
+        touched,
     )
 
 

@@ -19,6 +19,7 @@ from lightwork.assembly.fingerprint import LEDGER
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
+from lightwork.comm.signals import StopSignals
 from lightwork.comm.world import open_group, usable_cores
 from lightwork.disk import try_lock
 from lightwork.errors import LaunchError, RunError, StepError
@@ -49,13 +50,13 @@ LOCK_TRIES = 5
 
 def run_train(settings: Settings, run: Path) -> None:
     """Train, or go on with, the run in the folder ``run``; called on every rank."""
-    with started(settings, run) as start:
+    with StopSignals() as signals, started(settings, run) as start:
         ready = make_ready(start)
         if start.group.rank == 0:
             write_run(run, replace(start.record, total_steps=ready.schedule.total_steps))
         _say_start(start, ready)
-        with _telemetry(start, ready) as telemetry:
-            duties = _duties(start, ready, telemetry)
+        with _telemetry(start, ready) as telemetry, signals.heeded():
+            duties = _duties(start, ready, telemetry, signals)
             first = ready.done_steps + 1
             last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
         _say_end(start, ready, last)
@@ -151,9 +152,9 @@ def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
         yield Telemetry(metrics, charts, display, every, rank, start.record.attempts)
 
 
-def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
+def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSignals) -> Duties:
     settings, dev = start.settings, start.prepared.dev
-    checkpoint = settings.checkpoint
+    checkpoint, minutes = settings.checkpoint, settings.train.max_minutes
     calendar = Calendar(
         last_step=ready.schedule.total_steps,
         epoch_steps=ready.loader.batches_per_epoch,
@@ -163,10 +164,13 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry) -> Duties:
         evaluate_every_steps=settings.train.evaluate_every_steps,
         patience=settings.train.patience,
         check_every_steps=settings.train.check_replicas_every_steps,
+        ends_s=minutes and start.world.started_s + minutes * 60,
+        stop_signal=lambda: signals.received,
     )
     score: Any = None
     if dev is not None:
         score = partial(evaluate, start.group, ready.model, dev, settings.evaluate.batch_tokens)
+        score = signals.at_once()(score)  # a checkpoint was written before it
     return Duties(
         start.group,
         calendar,

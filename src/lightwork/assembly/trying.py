@@ -64,7 +64,6 @@ def _try_step(start: Start, ready: Ready) -> None:
         step,
         ready.loader.one(step),
         ready.schedule.learning_rate(step),
-        wish_save=False,
         clock=clock,
     )
     clock.stop()

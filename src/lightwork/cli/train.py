@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lightwork.cli.arguments import Devices, Overrides, Ranks, SettingsFile
-from lightwork.cli.failures import INTERRUPTED, failures_named
+from lightwork.cli.failures import failures_named
 from lightwork.cli.launching import (
     LOGS,
     is_rank,
@@ -21,6 +21,7 @@ from lightwork.cli.launching import (
     start_ranks,
     with_devices,
 )
+from lightwork.comm.signals import ASKING, name_of
 from lightwork.errors import LightworkError, SettingsError
 from lightwork.settings import (
     RunRecord,
@@ -53,17 +54,28 @@ DryRun = Annotated[
         help="Try one step, one evaluation batch and one checkpoint; keep nothing.",
     ),
 ]
+Extend = Annotated[
+    bool,
+    typer.Option(
+        "--extend",
+        help="Let a run have a higher train.epochs, train.max_steps or train.patience than it "
+        "was started with.",
+    ),
+]
+STOPPED = {128 + number: name_of(number) for number in ASKING}
+"""Exit code -> the signal that asked for the end."""
 DRY = ".dry-run"
 """What is added to the name of a run's folder for the one that a dry run uses and removes."""
 
 
-def train(
+def train(  # noqa: PLR0913, PLR0917 - options of a command
     settings_file: SettingsFile,
     overrides: Overrides = None,
     ranks: Ranks = None,
     run: RunOption = None,
     dry_run: DryRun = False,
     devices: Devices = None,
+    extend: Extend = False,
 ) -> None:
     """Train a model, or continue where the same run stopped."""
     file, found = locate(settings_file)
@@ -75,7 +87,7 @@ def train(
         refuse_ranks(ranks, environ)
         if given is None:
             _refuse_draw(asked)
-        _train_as_rank(asked, _folder(asked, file.stem, given, dry_run), dry_run)
+        _train_as_rank(asked, _folder(asked, file.stem, given, dry_run), dry_run, extend)
         return
     count = ranks_here(ranks, asked.launch.device, environ)
     settings = seeded(asked, given)
@@ -83,7 +95,7 @@ def train(
     if dry_run and locate(folder)[1] is not None:
         shutil.rmtree(folder)  # left by one that was killed
     is_new = not folder.exists()
-    record = open_run(folder, settings)
+    record = open_run(folder, settings, extend and not dry_run)
     if not dry_run:
         _say_seed(asked, record, folder)
     # Ranks read what was just stored: all see the same settings, whatever becomes of the file.
@@ -92,10 +104,8 @@ def train(
         code = start_ranks(
             arguments, count, folder, record.run_id, settings.launch.grace_s, environ
         )
-    again = "the same command"
-    if given is None and is_random(asked):
-        again = _going_on(folder) if ranks is None else f"{_going_on(folder)} --ranks {ranks}"
-    _tidy(folder, code, is_new, dry_run, again)
+    drawn = given is None and is_random(asked)
+    _tidy(folder, code, is_new, dry_run, _again(folder, ranks) if drawn else "the same command")
     raise typer.Exit(code)
 
 
@@ -127,24 +137,26 @@ def _going_on(folder: Path) -> str:
     return f"lightwork train {shlex.quote(str(folder))}"
 
 
+def _again(folder: Path, ranks: int | None) -> str:
+    return _going_on(folder) if ranks is None else f"{_going_on(folder)} --ranks {ranks}"
+
+
 def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool, again: str) -> None:
     """Leave nothing behind that nobody can use; ``again`` is the command that goes on."""
     mistake = code == LightworkError.exit_code and is_new and not (folder / "checkpoints").exists()
-    if folder.exists() and (
-        mistake or (dry_run and code in (LightworkError.exit_code, INTERRUPTED))
-    ):
+    if folder.exists() and (mistake or (dry_run and code in (LightworkError.exit_code, *STOPPED))):
         shutil.rmtree(folder)  # a mistake in the data or the model: there is no run to go on with
     elif dry_run and folder.exists():
         typer.echo(f"the logs of the dry run are in {folder / LOGS}", err=True)
-    elif code == INTERRUPTED:
+    elif code in STOPPED:
         saved = sorted(path.parent.name for path in folder.glob("checkpoints/*/manifest.json"))
         where = f"goes on from {saved[-1]} in {folder}" if saved else "begins again"
-        typer.echo(f"interrupted; {again} {where}", err=True)
+        typer.echo(f"stopped by {STOPPED[code]}; {again} {where}", err=True)
 
 
-def _train_as_rank(settings: Settings, folder: Path, dry_run: bool) -> None:
+def _train_as_rank(settings: Settings, folder: Path, dry_run: bool, extend: bool) -> None:
     if opens_run(os.environ):
-        record = open_run(folder, settings)
+        record = open_run(folder, settings, extend and not dry_run)
         if not dry_run:
             _say_seed(settings, record, folder)
     with failures_named(folder / LOGS):

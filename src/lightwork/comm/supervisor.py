@@ -42,6 +42,8 @@ class Launch:
     """The whole environment of the ranks; the launcher's variables are added."""
     grace_s: float
     """How long ranks that were asked to end may take before they are killed."""
+    started_s: float = field(default_factory=time.monotonic)
+    """When a person started this, on the monotonic clock; attempts after it do not count anew."""
 
 
 @dataclass
@@ -133,6 +135,7 @@ def _start(launch: Launch, number: int, port: int, folder: Path) -> RankProcess:
         "LIGHTWORK_RUN_ID": launch.run_id,
         "LIGHTWORK_ATTEMPT": "0",
         "LIGHTWORK_PARENT_PID": str(os.getpid()),
+        "LIGHTWORK_STARTED_S": str(launch.started_s),
         "LIGHTWORK_TOLD": str(told),
     }
     log = launch.log_dir / f"rank{number}.log" if number else None

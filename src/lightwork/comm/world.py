@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -40,6 +41,9 @@ class World:
     run_id: str
     launcher: Literal["single", "lightwork", "torchrun"]
     """``torchrun`` stands for everything that sets torchrun's variables."""
+    started_s: float = field(default_factory=time.monotonic, compare=False)
+    """When a person started all this, on this machine's monotonic clock, which its processes share;
+    where the launcher does not say, when this process read its place."""
 
 
 def read_world(
@@ -62,10 +66,7 @@ def read_world(
     rank = _position(environ, "RANK", "WORLD_SIZE", size)
     local_rank = _count(environ, "LOCAL_RANK", least=0)
     local_size = _local_size(environ, local_rank)
-    if local_size > size:
-        raise LaunchError(
-            f"{local_size} local processes (LOCAL_RANK={local_rank}) but WORLD_SIZE={size}"
-        )
+    _check_sizes(local_rank, local_size, size)
     if gpus and local_size > gpus:
         raise LaunchError(
             f"{local_size} local processes but {gpus} visible devices (LOCAL_RANK={local_rank}, "
@@ -81,7 +82,15 @@ def read_world(
         _attempt(environ),
         environ.get("LIGHTWORK_RUN_ID") or environ.get("TORCHELASTIC_RUN_ID", ""),
         "lightwork" if "LIGHTWORK_RUN_ID" in environ else "torchrun",
+        float(environ.get("LIGHTWORK_STARTED_S", time.monotonic())),
     )
+
+
+def _check_sizes(local_rank: int, local_size: int, size: int) -> None:
+    if local_size > size:
+        raise LaunchError(
+            f"{local_size} local processes (LOCAL_RANK={local_rank}) but WORLD_SIZE={size}"
+        )
 
 
 def _local_size(environ: Mapping[str, str], local_rank: int) -> int:

@@ -6,13 +6,16 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lightwork.data.plan import EpochPlan, MicroBatch, Windows, assign, cut
+from lightwork.data.plan import EpochPlan, MicroBatch, Windows, cut
 from lightwork.data.streams import stream_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Item = TypeVar("Item")
 
@@ -52,6 +55,8 @@ class Work:
     padded_tokens: int
     micro_batch_tokens: int
     """What its micro-batches were cut to."""
+    rows: Tensor | None = None
+    """Of the table of word embeddings, those that the whole batch touches, over all ranks."""
 
     @property
     def windows(self) -> list[int]:
@@ -83,15 +88,17 @@ class Loader:
         lengths: NDArray[np.integer],
         weights: NDArray[np.floating],
         cutting: Cutting,
-        rank: int,
-        ranks: int,
+        hosted: range,
         collate: Callable[[Windows, int], Any],
+        touched: Callable[[Windows], Tensor] | None = None,
     ) -> None:
+        """``hosted``: the shares of this rank; ``touched`` gives the rows of ``Work.rows``."""
         self._lengths = lengths
         self._weights = weights
         self.cutting = cutting
-        self._hosted = assign(cutting.shares, ranks)[rank]
+        self._hosted = hosted
         self._collate = collate
+        self._touched = touched
         self.batches_per_epoch = -(-len(lengths) // cutting.batch_size)
 
     def position(self, step: int) -> Position:
@@ -104,6 +111,14 @@ class Loader:
             return next(self.work(step, step))
         except Exception as error:  # noqa: BLE001 - goes into the Control message of the step
             return error
+
+    def rows(self, step: int) -> Tensor | None:
+        """``Work.rows`` of a step whose work could not be had."""
+        if self._touched is None:
+            return None
+        position = self.position(step - 1)
+        plan = EpochPlan(self.cutting.seed, position.epoch, self._lengths, self.cutting.batch_size)
+        return self._touched(plan.batch(position.batch))
 
     def cut_to(self, micro_batch_tokens: int) -> None:
         """From now on micro-batches have at most so many padded tokens."""
@@ -161,6 +176,7 @@ class Loader:
             real_tokens=sum(int(self._lengths[piece.windows].sum()) for piece in pieces),
             padded_tokens=sum(len(piece.windows) * piece.padded_tokens for piece in pieces),
             micro_batch_tokens=cutting.micro_batch_tokens,
+            rows=self._touched(windows) if self._touched else None,
         )
 
     def _piece(self, step: int, share: int, index: int, micro: MicroBatch) -> Piece:

@@ -4,6 +4,7 @@ from lightwork.settings.identity import default_of, differences, identity, ident
 from lightwork.settings.loading import load_settings
 from lightwork.settings.paths import check_files, check_paths, folder_reason, named
 from lightwork.settings.run_folder import (
+    LONGER,
     RunRecord,
     check_run,
     locate,
@@ -18,6 +19,7 @@ from lightwork.settings.seed import is_random, numbered
 from lightwork.settings.writing import to_yaml
 
 __all__ = [
+    "LONGER",
     "RunRecord",
     "Settings",
     "check_files",

@@ -8,15 +8,16 @@ replaced whole, never changed in place.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from lightwork.errors import RunError
-from lightwork.settings.identity import differences, identity, identity_hash
+from lightwork.settings.identity import default_of, differences, identity, identity_hash
 from lightwork.settings.paths import folder_reason, named
 from lightwork.settings.schema import Settings
 from lightwork.settings.seed import numbered
@@ -27,6 +28,8 @@ RECORD = "run.json"
 SETTINGS = "settings.yaml"
 LOGS = "logs"
 RUNS = Path("runs")
+LONGER = ("train.epochs", "train.max_steps", "train.patience")
+"""What ``--extend`` may raise; null is without end."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,18 @@ def run_folder(settings: Settings, name: str, given: Path | None) -> Path:
     return RUNS / f"{name}-{identity_hash(identity(settings))}"
 
 
-def check_run(folder: Path, values: dict[str, Any]) -> RunRecord | None:
+def check_run(folder: Path, values: dict[str, Any], extend: bool = False) -> RunRecord | None:
     """The record of the run in ``folder``; None where a new run may begin there.
 
     Raises RunError where the folder holds a run of another identity or something else, is a file,
-    or cannot be written.
+    or cannot be written. With ``extend`` there must be a run, and it may become longer.
     """
     label = f"the run folder {named(str(folder), folder.absolute())}"
+    if extend and not (folder / RECORD).is_file():
+        raise RunError(
+            f"{label} holds no run that --extend could make longer; name one, as in: "
+            "lightwork train runs/NAME --extend train.epochs=5"
+        )
     known = folder.is_dir()
     reason = folder_reason(folder)
     if reason:
@@ -84,7 +92,14 @@ def check_run(folder: Path, values: dict[str, Any]) -> RunRecord | None:
             )
         return None
     record = read_run(folder)
+    if extend:
+        record = _extended(record, values, label)
     changes = differences(record.identity, values)
+    if changes and _only_longer(record.identity, values):
+        raise RunError(
+            f"{label} belongs to a shorter run ({'; '.join(changes)}); make it longer with "
+            "--extend, or choose another folder with --run"
+        )
     if changes:
         listed = "\n".join(f"  {line}" for line in changes)
         raise RunError(
@@ -93,6 +108,32 @@ def check_run(folder: Path, values: dict[str, Any]) -> RunRecord | None:
             f"started with: lightwork train {folder}"
         )
     return record
+
+
+def _extended(record: RunRecord, values: dict[str, Any], label: str) -> RunRecord:
+    """``record`` as long as ``values`` say; RunError where that is shorter."""
+    known = _lengths(record.identity)
+    for name, value in _lengths(values).items():
+        if _end(value) < _end(known[name]):
+            raise RunError(
+                f"--extend makes a run longer, but {label} has {name} {known[name]} and {value} "
+                "was given; give more"
+            )
+    return replace(record, identity={**record.identity, **_lengths(values)})
+
+
+def _only_longer(before: dict[str, Any], values: dict[str, Any]) -> bool:
+    known, now = _lengths(before), _lengths(values)
+    longer = all(_end(known[name]) <= _end(now[name]) for name in LONGER)
+    return longer and not differences(before, {**values, **known})
+
+
+def _lengths(identity: dict[str, Any]) -> dict[str, Any]:
+    return {name: identity.get(name, default_of(name)) for name in LONGER}
+
+
+def _end(value: int | None) -> float:
+    return math.inf if value is None else value
 
 
 def _left_by_a_start(name: str) -> bool:
@@ -110,7 +151,7 @@ def seeded(settings: Settings, folder: Path | None) -> Settings:
         return numbered(settings, {})
 
 
-def open_run(folder: Path, settings: Settings) -> RunRecord:
+def open_run(folder: Path, settings: Settings, extend: bool = False) -> RunRecord:
     """The record of the run in ``folder``, begun there if there is none; see :func:`check_run`.
 
     The settings are written beside it, so that the folder alone starts the same run again; a seed
@@ -118,9 +159,9 @@ def open_run(folder: Path, settings: Settings) -> RunRecord:
     """
     settings = seeded(settings, folder)
     values = identity(settings)
-    record = check_run(folder, values)
-    if record is None:
-        record = RunRecord(values)
+    record = check_run(folder, values, extend)
+    if record is None or extend:
+        record = record or RunRecord(values)
         write_run(folder, record)
     _replace(folder / SETTINGS, to_yaml(settings))
     return record

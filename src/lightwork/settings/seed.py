@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from lightwork.settings.schema import SEED_BITS, Settings
+from lightwork.settings.kinds import SEED_BITS
+from lightwork.settings.schema import Settings
 
 RANDOM = "random"
 

@@ -17,25 +17,33 @@ from typing import TYPE_CHECKING
 import torch
 
 from lightwork.sync.contract import Settled, SyncResult
+from lightwork.sync.rows import TableSums, Touched
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from lightwork.comm.group import Group, Pending
-    from lightwork.sync.contract import Strategy
+    from lightwork.sync.contract import Reduction, Strategy
 
 
 class Bucket:
     """Some parameters of one dtype and device whose gradients are views of one flat tensor."""
 
-    def __init__(self, parameters: Sequence[Tensor], strategy: Strategy) -> None:
+    def __init__(
+        self, parameters: Sequence[Tensor], strategy: Strategy, touched: Touched | None = None
+    ) -> None:
+        """``touched``: the bucket is one table, of which only these rows have a gradient."""
         self.parameters = list(parameters)
         first = self.parameters[0]
         total = sum(parameter.numel() for parameter in self.parameters)
         self.flat = torch.zeros(total, dtype=first.dtype, device=first.device)
         pieces = self.flat.split([parameter.numel() for parameter in self.parameters])
         self.views = [p.view_as(q) for p, q in zip(pieces, self.parameters, strict=True)]
-        self.sums = strategy.open(self.flat)
+        self.sums: Reduction = (
+            strategy.open(self.flat)
+            if touched is None
+            else TableSums(strategy, self.flat, first.shape[1], touched)
+        )
         self.missing = 0
 
     def zero(self) -> None:
@@ -65,11 +73,14 @@ class GradientBuckets:
     can_discard = True
     scale = 1.0
 
-    def __init__(self, strategy: Strategy, bucket_bytes: int) -> None:
+    def __init__(self, strategy: Strategy, bucket_bytes: int, table: str | None = None) -> None:
+        """``table``: the parameter that holds the word embeddings, and is used for nothing else."""
         self.name = strategy.name
         self.buckets: list[Bucket] = []
         self._strategy = strategy
         self._bucket_bytes = bucket_bytes
+        self._touched = None if table is None else Touched(table)
+        self.wants_rows = table is not None
         self._names: list[str] = []
         self._parameters: list[Tensor] = []
         self._bucket_of: dict[int, Bucket] = {}  # by number of the parameter
@@ -99,12 +110,16 @@ class GradientBuckets:
     def _form_buckets(self, order: list[int]) -> None:
         self.buckets, self._bucket_of = [], {}
         for numbers in self._grouped(order):
-            bucket = Bucket([self._parameters[number] for number in numbers], self._strategy)
+            touched = self._touched if self._is_table(numbers[0]) else None
+            parameters = [self._parameters[number] for number in numbers]
+            bucket = Bucket(parameters, self._strategy, touched)
             self.buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(numbers, bucket))
 
     def _grouped(self, order: list[int]) -> Iterator[list[int]]:
-        """Runs of ``order`` of one kind that fill a bucket; a larger parameter stands alone."""
+        """Runs of ``order`` of one kind that fill a bucket; a larger one, and the table, stands
+        alone.
+        """
         run: list[int] = []
         run_bytes, kind = 0, None
         for number in order:
@@ -112,6 +127,8 @@ class GradientBuckets:
             if run and (
                 (parameter.dtype, parameter.device) != kind
                 or run_bytes + parameter.nbytes > self._bucket_bytes
+                or self._is_table(number)
+                or self._is_table(run[0])
             ):
                 yield run
                 run, run_bytes = [], 0
@@ -121,12 +138,18 @@ class GradientBuckets:
         if run:
             yield run
 
+    def _is_table(self, number: int) -> bool:
+        return self._touched is not None and self._names[number] == self._touched.name
+
     def go_on(self, took_part: Collection[str]) -> None:
         """What took part in the steps before this start takes part in those after it."""
         self._earlier = [n for n, name in enumerate(self._names) if name in took_part]
 
-    def begin(self, measure: bool) -> None:
+    def begin(self, measure: bool, rows: Tensor | None = None) -> None:
         """Zero all gradients; the ones that take no part stay None."""
+        if self._touched is not None:
+            self._touched.rows = rows
+            self._touched.checked = measure or not self._known
         for bucket in self.buckets:
             bucket.zero()
         for number, parameter in enumerate(self._parameters):

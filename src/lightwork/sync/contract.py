@@ -79,6 +79,8 @@ class GradientSync(Protocol):
     """Whether a rank without windows still has to run a backward of weight zero."""
     can_discard: bool
     """Whether ``finish`` can end a step whose backward did not run on this rank."""
+    wants_rows: bool
+    """Whether ``begin`` makes use of ``rows``."""
     scale: float
     """What the loss is multiplied by so that the gradients come out as plain sums."""
 
@@ -90,8 +92,12 @@ class GradientSync(Protocol):
         """Before the first step of a run that was started before: which parameters took part."""
         ...
 
-    def begin(self, measure: bool) -> None:
-        """Before a step: gradients become zero; ``measure`` asks for this rank's own norm."""
+    def begin(self, measure: bool, rows: Tensor | None = None) -> None:
+        """Before a step: gradients become zero; ``measure`` asks for this rank's own norm.
+
+        ``rows``, ``[k]``: those of the table of word embeddings that the batch touches on any rank,
+        the same on all; None: not known.
+        """
         ...
 
     def micro_batch(self, share: int, last: bool) -> AbstractContextManager[None]:

@@ -20,7 +20,7 @@ from lightwork.errors import PeerLostError, StepError
 from lightwork.sync.contract import Settled, SyncResult
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from lightwork.comm.group import Group
 
@@ -30,6 +30,7 @@ class DdpSync:
 
     name = "ddp"
     needs_backward = True
+    wants_rows = False
 
     def __init__(self, group: Group, bucket_bytes: int) -> None:
         self.scale = float(group.size)
@@ -59,7 +60,7 @@ class DdpSync:
     def go_on(self, took_part: Collection[str]) -> None:
         """Every parameter takes part."""
 
-    def begin(self, measure: bool) -> None:  # noqa: ARG002 - the wrapper hides its own gradients
+    def begin(self, measure: bool, rows: Tensor | None = None) -> None:  # noqa: ARG002 - the wrapper hides both
         """Zero all gradients. This rank's own norm is not measurable here."""
         for parameter in self._parameters.values():
             parameter.grad = None

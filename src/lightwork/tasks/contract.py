@@ -42,6 +42,10 @@ class Task(Protocol):
         """Tensors of these windows, each padded to ``padded_tokens``."""
         ...
 
+    def touched_rows(self, rows: Rows, windows: NDArray[np.integer]) -> Tensor:
+        """The words of these windows, ``[k]``, each once: rows of the table of word embeddings."""
+        ...
+
     def forward(self, model: nn.Module, batch: Batch) -> Any:
         """Call ``model`` with those tensors of ``batch`` that it takes."""
         ...

@@ -30,6 +30,23 @@ class Report:
     """Padded tokens of the micro-batch for which memory was too small; 0: it was not."""
     unsettled: bool = False
     save: bool = False
+    stop_signal: int = 0
+    time_up: bool = False
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be done after a step: what one rank wants before it, what all agreed on after."""
+
+    save: bool = False
+    """A checkpoint."""
+    stop_signal: int = 0
+    """The number of a signal that asks the run to leave; 0: none."""
+    time_up: bool = False
+    """The run has had the time that it may take."""
+
+
+NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True)
@@ -84,9 +101,13 @@ class Agreement:
         return any(report.unsettled for report in self.reports)
 
     @property
-    def save(self) -> bool:
-        """Whether any rank asks for a checkpoint after this step."""
-        return any(report.save for report in self.reports)
+    def wishes(self) -> Wishes:
+        """What any rank asks for after this step is done by all."""
+        return Wishes(
+            save=any(report.save for report in self.reports),
+            stop_signal=next((r.stop_signal for r in self.reports if r.stop_signal), 0),
+            time_up=any(report.time_up for report in self.reports),
+        )
 
 
 SHOWN = 5

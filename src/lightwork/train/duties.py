@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightwork.comm.group import Group
+from lightwork.comm.signals import Stopped, name_of
 from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.lines import (
@@ -21,6 +22,7 @@ from lightwork.telemetry.lines import (
     since_best,
 )
 from lightwork.train.checkpoint import Checkpoints, Part
+from lightwork.train.control import NO_WISHES, Wishes
 from lightwork.train.evaluate import Evaluation
 
 log = logging.getLogger("lightwork")
@@ -41,6 +43,10 @@ class Calendar:
     """Evaluations without a better score after which training stops; None: never."""
     check_every_steps: int | None = None
     """Steps between two checks that ranks hold the same, besides those before every checkpoint."""
+    ends_s: float | None = None
+    """When the run has had its time, on the monotonic clock; None: it may take any."""
+    stop_signal: Callable[[], int] = lambda: 0
+    """The number of the signal that asked this process to leave; 0: none did."""
 
     def evaluate_after(self, step: int) -> bool:
         """Whether the model is scored after this step."""
@@ -120,11 +126,15 @@ class Duties:
         self._saved_step = -1
         self._saved_s = time.monotonic()
 
-    def wants_save(self) -> bool:
-        """Whether the clock asks for a checkpoint; one clock for all, so rank 0 alone wishes."""
-        every_s = self._calendar.save_every_s
-        due = every_s is not None and time.monotonic() - self._saved_s >= every_s
-        return due and self._group.rank == 0
+    def wishes(self) -> Wishes:
+        """What this rank asks for; there is one clock for all, that of rank 0."""
+        every_s, ends_s = self._calendar.save_every_s, self._calendar.ends_s
+        now, keeps_time = time.monotonic(), self._group.rank == 0
+        return Wishes(
+            save=keeps_time and every_s is not None and now - self._saved_s >= every_s,
+            stop_signal=self._calendar.stop_signal(),
+            time_up=keeps_time and ends_s is not None and now >= ends_s,
+        )
 
     def owed(self, step: int) -> bool:
         """After a start at ``step``: an evaluation that a kill prevented is made up for.
@@ -141,17 +151,24 @@ class Duties:
             self._score(step)
         return self._goes_on(step)
 
-    def after(self, step: int, save: bool) -> bool:
-        """What is due after ``step``; ``save``: all ranks agreed on a checkpoint.
+    def after(self, step: int, agreed: Wishes) -> bool:
+        """What is due after ``step``, and what all ranks agreed on besides.
 
-        Returns whether training goes on.
+        Returns whether training goes on. Raises Stopped where a signal asked for the end.
         """
+        last = step == self._calendar.last_step
         score = self._evaluate is not None and self._calendar.evaluate_after(step)
-        save = save or score or self._calendar.save_after(step)
+        save = score or self._calendar.save_after(step) or agreed != NO_WISHES
         if save or self._calendar.check_after(step):
             self._state.check(step)
         if save:
             self._save(step)  # before evaluating: a failure there loses nothing
+        if agreed.stop_signal:
+            log.info("stopped by %s after step %d, saved", name_of(agreed.stop_signal), step)
+            raise Stopped(agreed.stop_signal)
+        if agreed.time_up and not last:
+            log.info("stopped after step %d, saved: time is up (train.max_minutes)", step)
+            return False
         if score:
             self._score(step)
             return self._goes_on(step)

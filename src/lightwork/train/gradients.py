@@ -112,7 +112,7 @@ class Gradients:
         Raises only where the others cannot be told: PeerLostError, and with a GradientSync that
         cannot discard a step.
         """
-        self._sync.begin(measure)
+        self._sync.begin(measure, self._rows(step, work))
         progress = Progress()
         try:
             work = self._loader.fitting(_had(work))
@@ -133,6 +133,17 @@ class Gradients:
         if result.own_norm is not None:
             result = replace(result, own_norm=result.own_norm / self._model.precision.loss_scale)
         return self._trial(step, work, ended, result, progress)
+
+    def _rows(self, step: int, work: Work | Exception) -> Tensor | None:
+        """Also where there is no work: the others send so many rows, and wait for as many."""
+        if isinstance(work, Work):
+            return work.rows
+        try:
+            return self._loader.rows(step)
+        except Exception as error:
+            alone = StepError(f"step {step} failed on rank {self._group.rank}: {_words(error)}")
+            alone.joint = False
+            raise alone from error
 
     def blame(self, step: int, work: Work) -> Problem | None:
         """After a gradient that is not finite although all losses are: this rank's part in it."""

@@ -55,10 +55,10 @@ def train(
             work = _next(works, clock)
             rate = schedule.learning_rate(step - stepper.skipped_steps)
             measure = step % telemetry.log_every_steps == 0
-            outcome = stepper.run(step, work, rate, duties.wants_save(), clock, measure)
+            outcome = stepper.run(step, work, rate, clock, duties.wishes, measure)
             clock.stop()
             journal.note(clock, _record(telemetry, outcome, rate, stepper.device))
-            if not duties.after(step, save=outcome.agreement.save):
+            if not duties.after(step, outcome.agreement.wishes):
                 break
     journal.close()
     return step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from lightwork.data.loader import Loader, Work
 from lightwork.errors import StepError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.control import Agreement, Control, Problem
+from lightwork.train.control import Agreement, Control, Problem, Wishes
 from lightwork.train.gradients import Gradients, Trial
 from lightwork.train.model import Model
 
@@ -103,11 +103,13 @@ class Stepper:
         step: int,
         work: Work | Exception,
         learning_rate: float,
-        wish_save: bool,
         clock: StepClock,
+        wishes: Callable[[], Wishes] = Wishes,
         measure: bool = False,
     ) -> Outcome:
         """Do one update; ``work`` is an exception if the data of this rank could not be had.
+
+        ``wishes`` is asked as late as possible, and what came of it is in the outcome's agreement.
 
         Raises:
             StepError: on all ranks together, naming rank, step and examples.
@@ -116,7 +118,7 @@ class Stepper:
         while True:
             trial = self._gradients.compute(step, work, clock, measure)
             norm = self._measure(trial, clock)
-            report = replace(trial.report, gradient_norm=norm, save=wish_save)
+            report = replace(trial.report, gradient_norm=norm, **asdict(wishes()))
             agreement = self._control.exchange(report)
             scale = self._model.precision.loss_scale
             verdict = self._judge(step, trial, agreement)

@@ -45,7 +45,7 @@ class Trainee:
         Raises StepError, on all ranks together where the strategy allows it.
         """
         clock = StepClock(self.stepper.device)
-        return self.stepper.run(number, self.loader.one(number), learning_rate, False, clock).work
+        return self.stepper.run(number, self.loader.one(number), learning_rate, clock).work
 
 
 @dataclass(frozen=True)

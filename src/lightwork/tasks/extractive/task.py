@@ -106,6 +106,12 @@ class ExtractiveTask:
         batch["window"] = np.array(windows, dtype=np.int64)
         return {name: torch.from_numpy(values) for name, values in batch.items()}
 
+    def touched_rows(self, rows: Rows, windows: NDArray[np.integer]) -> Tensor:
+        """The words of these windows, ``[k]``, each once, in order: rows of the embedding table."""
+        words = [rows.row("input_ids", int(window)) for window in windows]
+        read = np.unique(np.concatenate([*words, [self.pad_id]]))
+        return torch.from_numpy(read.astype(np.int64))
+
     def forward(self, model: nn.Module, batch: Batch) -> Any:
         """The model's own outputs, with ``start_logits`` and ``end_logits``."""
         inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
