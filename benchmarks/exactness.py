@@ -26,8 +26,8 @@ from benchmarks.launching import MODEL, numbers, write_settings
 from benchmarks.machine import machine, versions
 from benchmarks.racing import run_command
 from lightwork.assembly.preparing import prepare
-from lightwork.data.once import file_digest
 from lightwork.data.plan import EpochPlan, cut, round_to_on
+from lightwork.disk import file_digest
 from lightwork.errors import LightworkError
 from lightwork.settings import Settings, check_files, load_settings
 

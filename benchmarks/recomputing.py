@@ -47,7 +47,7 @@ class Learner:
         self.module = module.train()
         self._batch = batch
         self._device = batch["input_ids"].device
-        self._update = LocalUpdate(module, ADAMW)
+        self.update = LocalUpdate(module, ADAMW)
 
     def step(self) -> Step:
         """One training step, measured."""
@@ -61,7 +61,7 @@ class Learner:
         )
         loss = span_loss(outputs.start_logits, outputs.end_logits, self._batch)
         (loss / len(self._batch["weight"])).backward()
-        self._update.apply(LEARNING_RATE, self._update.measure())
+        self.update.apply(LEARNING_RATE, self.update.measure())
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         seconds = time.perf_counter() - started_s

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightwork.disk import remove, replacing
+from lightwork.disk import Storage, remove, replacing
 
 
 def make(path: Path, kind: str, text: str) -> None:
@@ -37,13 +37,18 @@ def test_all_or_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    def full_for_the_new(storage: Storage, path: Path, target: Path) -> None:
+        if path.name.endswith(".part"):
+            full()
+        path.rename(target)
+
     def write() -> None:
         with replacing(target) as path:
             make(path, new, "new")
             if failure == "writing":
                 full()
             if failure == "moving":
-                monkeypatch.setattr(Path, "replace", full)
+                monkeypatch.setattr(Storage, "rename", full_for_the_new)
             if failure == "flushing":
                 monkeypatch.setattr("os.fsync", full)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import time
@@ -15,41 +16,97 @@ SILENCE_S = 3.0
 """How long a wait for another process, often this run's own rank, is not worth a word."""
 
 
+class Storage:
+    """All that a save does to a file system, one method for each: so that it can be noted down."""
+
+    def make_folder(self, path: Path) -> None:
+        """A new folder in one that is there."""
+        path.mkdir()
+
+    def write(self, path: Path, content: bytes) -> None:
+        """A new file."""
+        path.write_bytes(content)
+
+    def fill(self, path: Path, make: Callable[[Path], object]) -> None:
+        """A new file or folder that ``make`` puts at ``path``, in whatever way."""
+        make(path)
+
+    def sync(self, path: Path) -> None:
+        """Put the content of a file, or the entries of a folder, on the disk."""
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Give a file, a link or a folder another name in the same file system, in one move."""
+        path.replace(target)
+
+    def link(self, path: Path, leads_to: Path) -> None:
+        """A new symbolic link."""
+        path.symlink_to(leads_to)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file, a link or a whole folder; nothing happens where there is none."""
+        remove(path)
+
+
+DISK = Storage()
+
+
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replacing(
+    target: Path, storage: Storage = DISK, check: Callable[[Path], None] | None = None
+) -> Iterator[Path]:
     """Gives a path beside ``target`` to write a file or a folder at, which then becomes ``target``.
 
-    What was there before stays until the new one is on the disk, and stays for good when writing
-    fails. One process at a time may write to the same target.
+    What was there before stays until the new one is on the disk and ``check`` did not object, and
+    stays for good when that fails. One process at a time may write to the same target.
     """
     new, old = (target.with_name(f".{target.name}.{word}") for word in ("part", "old"))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove(new)  # left by a process that was killed
+    make_folders(target.parent, storage)
+    storage.remove(new)  # left by a process that was killed
     try:
         yield new
-        sync_tree(new)
-        _move(new, target, old)
+        sync_tree(new, storage)
+        if check is not None:
+            check(new)
+        _move(new, target, old, storage)
     except BaseException:
-        remove(new)  # it may be what fills the disk
+        storage.remove(new)  # it may be what fills the disk
         raise
     finally:
         if target.exists():
-            remove(old)
+            storage.remove(old)
 
 
-def _move(new: Path, target: Path, old: Path) -> None:
+def make_folders(path: Path, storage: Storage = DISK) -> None:
+    """The folder ``path`` and those it lies in, where they are not there; each on the disk."""
+    if path.is_dir():
+        return
+    make_folders(path.parent, storage)
+    try:
+        storage.make_folder(path)
+    except FileExistsError:
+        if not path.is_dir():  # otherwise another process was faster
+            raise
+    storage.sync(path.parent)
+
+
+def _move(new: Path, target: Path, old: Path, storage: Storage) -> None:
     """A file replaces a file in one move; a folder first makes room."""
     in_two_moves = target.exists() and (new.is_dir() or target.is_dir())
     if in_two_moves:
-        remove(old)
-        target.rename(old)
+        storage.remove(old)
+        storage.rename(target, old)
     try:
-        new.replace(target)
+        storage.rename(new, target)
     except OSError:
         if in_two_moves:
-            old.rename(target)
+            storage.rename(old, target)
         raise
-    sync(target.parent)
+    storage.sync(target.parent)
 
 
 def try_lock(file: IO[str]) -> bool:
@@ -61,20 +118,27 @@ def try_lock(file: IO[str]) -> bool:
     return True
 
 
-def sync_tree(path: Path) -> None:
+def sync_tree(path: Path, storage: Storage = DISK) -> None:
     """Put a file, or a folder with all that is in it, on the disk."""
     for inside in path.rglob("*"):
-        sync(inside)
-    sync(path)
+        storage.sync(inside)
+    storage.sync(path)
 
 
-def sync(path: Path) -> None:
-    """Put a file, or the entries of a folder, on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def forget(path: Path) -> None:
+    """Let what memory holds of a file that is on the disk go, so that reading it reads the disk."""
+    if hasattr(os, "posix_fadvise"):
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def remove(path: Path) -> None:

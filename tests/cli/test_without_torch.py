@@ -36,6 +36,7 @@ finally:
         (["train", "s.yaml", "--run"], 2, "requires an argument"),
         (["evaluate", "nope"], 2, "does not exist"),
         (["list"], 2, "does not exist"),
+        (["checkpoints", "nope"], 2, "does not exist"),
         (["data", "nope"], 2, "does not exist"),
         (["score", "nope", "nope"], 2, "does not exist"),
         (["export", "nope", "out"], 2, "does not exist"),

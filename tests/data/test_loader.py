@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,3 +78,58 @@ def test_leaving_early_ends_the_thread() -> None:
     with Prefetch(iter(range(10**9))) as items:
         assert next(iter(items)) == 0
     assert threading.active_count() == before
+
+
+def seen(epoch: int, first: int, last: int, ranks: int) -> list[int]:
+    """The windows of batches ``first`` … ``last - 1`` of an epoch, over all ranks, in order."""
+    per_epoch = loader(0, 1).batches_per_epoch
+    steps = range(epoch * per_epoch + first + 1, epoch * per_epoch + last + 1)
+    if not steps:
+        return []
+    works = [list(loader(rank, ranks).work(steps[0], steps[-1])) for rank in range(ranks)]
+    return [w for step in range(len(steps)) for work in works for w in work[step].windows]
+
+
+@pytest.mark.parametrize("stop", range(8))
+def test_a_stop_anywhere_loses_and_repeats_no_window(stop: int) -> None:
+    """Also at the end of an epoch, after which the next one begins, in an order of its own."""
+    whole = loader(0, 1).batches_per_epoch
+    before, after = seen(1, 0, stop, ranks=2), seen(1, stop, whole, ranks=3)
+    assert sorted(before + after) == list(range(len(LENGTHS)))
+    assert loader(0, 1).position(whole + stop) == Position(1 + stop // whole, stop % whole)
+    orders = [tuple(seen(epoch, 0, whole, 1)) for epoch in range(3)]
+    assert len(set(orders)) == 3
+
+
+@pytest.mark.shared
+def test_the_shared_case_of_a_resume_in_an_epoch(shared: Path) -> None:
+    """Their numbers with our order: used once, nothing missing, and the next epoch its own."""
+    case = shared / "cases/37-resume-in-the-middle-of-an-epoch"
+    given = json.loads((case / "input.json").read_bytes())
+    expected = json.loads((case / "expect.json").read_bytes())
+    size, ranks = given["dataset"], given["world"]
+    batch, saved = given["batch_per_rank"] * ranks, given["saved_at"]
+    cutting = Cutting(seed=3, batch_size=batch, shares=ranks, micro_batch_tokens=999, round_to=1)
+    lengths, ones = np.ones(size, np.int32), np.ones(size, np.float32)
+
+    def lists(first: int, last: int) -> list[list[list[int]]]:
+        loaders = [
+            Loader(lengths, ones, cutting, hosted, lambda w, _: w.tolist())
+            for hosted in assign(ranks, ranks)
+        ]
+        return [[work.windows for work in one.work(first, last)] for one in loaders]
+
+    per_epoch = -(-size // batch)
+    done = saved["epoch"] * per_epoch + saved["batches_done_in_epoch"]
+    epoch, rest = lists(per_epoch + 1, 2 * per_epoch), lists(done + 1, 2 * per_epoch)
+    used = lists(per_epoch + 1, done)
+    sizes = [[len(windows) for windows in rank] for rank in expected["rest_of_epoch1"]]
+    assert [[len(windows) for windows in rank] for rank in rest] == sizes
+    assert [len(rank[0]) for rank in used] == [len(rank) for rank in expected["already_used"]]
+    for mine, first, second in zip(epoch, used, rest, strict=True):
+        assert first + second == mine, "as if it had not been stopped"
+    flat = [window for part in (used, rest) for rank in part for work in rank for window in work]
+    assert sorted(flat) == list(range(size))
+    following = lists(2 * per_epoch + 1, 3 * per_epoch)
+    assert following != epoch
+    assert sorted(w for rank in following for work in rank for w in work) == list(range(size))

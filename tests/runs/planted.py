@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from lightwork.comm.signals import Stopped
 from lightwork.comm.supervisor import Launch, supervise
 from lightwork.data import loader
 from lightwork.data.streams import stream_seed
+from lightwork.disk import Storage
 from lightwork.sync import tree
 from lightwork.tasks.extractive.task import ExtractiveTask
 from lightwork.train.control import Wishes
@@ -143,9 +145,9 @@ def use_an_operation_without_order(settings: str, run: str, *overrides: str) -> 
 POSITIONS = "bert.embeddings.position_ids"
 
 
-def launch() -> None:
+def launch(what: str = "rank") -> None:
     """``lightwork`` with the arguments of this process, whose ranks come to differ."""
-    rank = "from tests.runs import planted; planted.rank()"
+    rank = f"from tests.runs import planted; planted.{what}()"
 
     def start(asked: Launch) -> int:
         return supervise(replace(asked, command=(sys.executable, "-c", rank, *asked.command[3:])))
@@ -157,6 +159,24 @@ def launch() -> None:
 def rank() -> None:
     """One of the ranks of ``launch``."""
     after_step_3(lambda ready: flip(ready.model.module.get_parameter(WEIGHT)))
+    main.run()
+
+
+def launch_on_a_full_disk() -> None:
+    """``lightwork`` with the arguments of this process, and no room for a checkpoint of step 4."""
+    launch("rank_on_a_full_disk")
+
+
+def rank_on_a_full_disk() -> None:
+    """One of the ranks of ``launch_on_a_full_disk``."""
+    write = Storage.write
+
+    def full(storage: Storage, path: Path, content: bytes) -> None:
+        if ".step-000004.part" in path.parts:
+            raise OSError(28, "No space left on device")
+        write(storage, path, content)
+
+    plant(Storage, "write", full)
     main.run()
 
 

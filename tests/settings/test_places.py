@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightwork.errors import SettingsError
+from lightwork.manifest import describe, manifest
 from lightwork.settings import (
     check_files,
     check_paths,
@@ -123,3 +124,22 @@ def test_all_bad_paths_at_once(folder: Path) -> None:
         "data.dev: no3",
         "model.source: ./no4",
     ]
+
+
+def test_a_checkpoint_or_its_file_of_weights_as_the_model(folder: Path) -> None:
+    checkpoint = folder / "checkpoints/step-000007"
+    model = checkpoint / "model"
+    model.mkdir(parents=True)
+    for name in ("config.json", "model.safetensors"):
+        (model / name).write_text("{}")
+    (checkpoint / "manifest.json").write_bytes(manifest(describe(checkpoint), step=7, run="r"))
+    (folder / "best").symlink_to(checkpoint)
+    for given in ("", "/model", "/model/model.safetensors"):
+        settings = load(f"model.source=checkpoints/step-000007{given}")
+        assert settings.model.source == str(model)
+        check_paths(settings)
+    assert load("model.source=best").model.source == str(folder / "best/model")
+    (model / "config.json").write_text("{ }")
+    for given in ("checkpoints/step-000007", "best", "checkpoints/step-000007/model"):
+        told = path_mistake(f"model.source={given}")
+        assert "is in a damaged checkpoint: model/config.json has 3 bytes instead of 2" in told

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from lightwork.tasks.extractive.model import longest_input
+from lightwork.tasks.extractive.model import longest_input, save_model
 from lightwork.tasks.extractive.task import Answering, ExtractiveTask
+from lightwork.train.writer import HostCopies
 from tests.tasks.families import FAMILIES, IDS, batch, family
 from tests.tasks.made import build
 
@@ -71,3 +72,26 @@ def test_nothing_is_kept_for_a_next_word(tmp_path: Path, kind: str) -> None:
     model.save_pretrained(tmp_path / "again")
     saved = (tmp_path / "again/config.json").read_text()
     assert saved == (tmp_path / "config.json").read_text()
+
+
+class NoTokenizer:
+    def save_pretrained(self, folder: Path) -> None:
+        """Nothing to save."""
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_a_copy_of_the_state_is_saved_like_the_model_itself(tmp_path: Path, kind: str) -> None:
+    """Also where names are tied, and when the model has changed meanwhile."""
+    model, copies = family(kind), HostCopies()
+    save_model(model, NoTokenizer(), tmp_path / "itself")
+    copied = copies.take(model.state_dict())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    save_model(model, NoTokenizer(), tmp_path / "copied", copied)
+    names = sorted(path.name for path in (tmp_path / "itself").iterdir())
+    assert "model.safetensors" in names
+    assert names == sorted(path.name for path in (tmp_path / "copied").iterdir())
+    for name in names:
+        ours, theirs = ((tmp_path / where / name).read_bytes() for where in ("copied", "itself"))
+        assert ours == theirs, name

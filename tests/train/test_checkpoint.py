@@ -11,7 +11,8 @@ import torch
 from safetensors import SafetensorError
 
 from lightwork.errors import CheckpointError
-from lightwork.train.checkpoint import Checkpoints, Part, problem_of, read_state, read_tensors
+from lightwork.manifest import problem_of
+from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
 
 
 def save_model(folder: Path) -> None:

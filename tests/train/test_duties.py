@@ -10,9 +10,13 @@ from lightwork.comm.group import Group
 from lightwork.errors import StepError
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.control import NO_WISHES, Wishes
-from lightwork.train.duties import Calendar, Duties, Scores, State
+from lightwork.train.duties import Best, Calendar, Duties, Scores, State, Sums
 from lightwork.train.evaluate import Evaluation
 from tests.ranks import run_as_threads
+
+
+def parts(step: int, sums: Sums, best: Best | None) -> list[Part]:
+    return [Part("state", {"step": step, "best": best and [best.step, best.score]})]
 
 
 def duties(group: Group, run: Path, scores: list[float], patience: int | None) -> Duties:
@@ -26,19 +30,16 @@ def duties(group: Group, run: Path, scores: list[float], patience: int | None) -
     def evaluate() -> Evaluation:
         return Evaluation({"f1": next(left)}, {})
 
-    def parts(step: int) -> list[Part]:
-        return [Part("state", {"step": step})]
-
-    state = State(parts, lambda step: None)
+    state = State(parts, lambda step: {})
     return Duties(group, calendar, Checkpoints(run), state, evaluate, Scores(run))
 
 
 def steps_done(group: Group, run: Path, scores: list[float], patience: int | None) -> int:
     """Steps until the duties say stop."""
-    mine = duties(group, run, scores, patience)
-    for step in range(1, len(scores) + 1):
-        if not mine.after(step, NO_WISHES):
-            return step
+    with duties(group, run, scores, patience) as mine:
+        for step in range(1, len(scores) + 1):
+            if not mine.after(step, NO_WISHES):
+                return step
     return len(scores)
 
 
@@ -104,14 +105,15 @@ def test_ranks_are_checked_by_the_count_and_before_every_checkpoint(
     checkpoints = Checkpoints(tmp_path)
     seen = []
 
-    def check(step: int) -> None:
+    def check(step: int) -> Sums:
         assert step not in dict(checkpoints.all()), "written before it was checked"
         seen.append(step)
+        return {}
 
-    state = State(lambda step: [Part("state", {"step": step})], check)
-    mine = Duties(Group.alone(), calendar, checkpoints, state, None, Scores(tmp_path))
-    for step in range(1, 11):
-        mine.after(step, Wishes(save=step in clock))
+    state = State(parts, check)
+    with Duties(Group.alone(), calendar, checkpoints, state, None, Scores(tmp_path)) as mine:
+        for step in range(1, 11):
+            mine.after(step, Wishes(save=step in clock))
     assert seen == checked
     assert {step for step, _ in checkpoints.all()} <= set(seen)
 
@@ -119,13 +121,13 @@ def test_ranks_are_checked_by_the_count_and_before_every_checkpoint(
 def test_ranks_that_differ_get_no_checkpoint_and_no_score(tmp_path: Path) -> None:
     calendar = Calendar(10, 1, None, None, 9, None)
 
-    def check(step: int) -> None:
+    def check(step: int) -> Sums:
         raise StepError("rank 1 differs")
 
     def never() -> Evaluation:
         raise AssertionError("scored")
 
-    state = State(lambda step: [Part("state", {"step": step})], check)
+    state = State(parts, check)
     mine = Duties(Group.alone(), calendar, Checkpoints(tmp_path), state, never, Scores(tmp_path))
     with pytest.raises(StepError, match="rank 1 differs"):
         mine.after(1, NO_WISHES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,23 @@ def test_the_rate_follows_the_batch_by_the_rule_that_is_asked_for() -> None:
     assert scaled_rate(3e-5, 8, 32, "sqrt") == pytest.approx(1.5e-5)
     assert scaled_rate(3e-5, 128, None, "none") == 3e-5
     assert scaled_rate(3e-5, 32, 32, "linear") == 3e-5
+
+
+@pytest.mark.shared
+def test_the_shared_case_of_a_resume(shared: Path) -> None:
+    """The rate of an update is that of its number, however often and wherever the run stopped.
+
+    They begin the warm-up at zero. Here no update has a rate of zero, so within the warm-up update
+    n has what is there the rate after n; from its end on, all are the same.
+    """
+    case = shared / "cases/39-learning-rate-after-resume"
+    given = json.loads((case / "input.json").read_bytes())
+    rates = json.loads((case / "expect.json").read_bytes())["lr_for_next_update_after_n_done"]
+    total, warmup = given["total_updates"], given["warmup_updates"]
+    schedule = Schedule(given["peak"], total, warmup / total, "linear")
+    assert schedule.warmup_steps == warmup
+    for done, rate in ((int(done), rate) for done, rate in rates.items()):
+        if done >= warmup:
+            assert schedule.learning_rate(done + 1) == pytest.approx(rate, abs=1e-12)
+        elif done:
+            assert schedule.learning_rate(done) == pytest.approx(rate)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightwork.errors import RunError
+from lightwork.manifest import problem_of
+from lightwork.settings import read_run
 from lightwork.telemetry.lines import read_evaluations
-from lightwork.train.checkpoint import Checkpoints, problem_of, read_state
+from lightwork.train.checkpoint import Checkpoints, read_state
 
 log = logging.getLogger("lightwork")
 
@@ -47,8 +49,15 @@ def best_of(run: Path) -> Learned:
     )
 
 
+def _run_id(run: Path) -> str | None:
+    try:
+        return read_run(run).run_id
+    except RunError:  # its checkpoints may be whole all the same
+        return None
+
+
 def _best_checkpoint(run: Path) -> Path:
-    checkpoints = Checkpoints(run)
+    checkpoints = Checkpoints(run, _run_id(run))
     best = checkpoints.best()
     if best is not None:
         wrong = problem_of(best)

@@ -11,8 +11,9 @@ from typing import Any
 
 import tokenizers
 
-from lightwork.data.once import build_once, content_key, file_digest
+from lightwork.data.once import build_once, content_key
 from lightwork.data.store import FORMAT, Store, StoreWriter
+from lightwork.disk import file_digest
 from lightwork.errors import DataError
 from lightwork.settings import Settings
 from lightwork.tasks.extractive.examples import NOTES, noted

@@ -35,6 +35,7 @@ from lightwork.sync.ddp import DdpSync
 from lightwork.sync.tree import Tree
 from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
+from lightwork.train.duties import Best, Sums
 from lightwork.train.memory import fit
 from lightwork.train.model import Model
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
@@ -78,19 +79,19 @@ class Ready:
     loader: Loader
     schedule: Schedule
     update: LocalUpdate
-    parts: Callable[[int], Sequence[Part]]
-    """What the checkpoint of a step holds."""
+    parts: Callable[[int, Sums, Best | None], Sequence[Part]]
+    """What the checkpoint of a step holds, copied."""
     done_steps: int
     """Updates the model holds already."""
 
 
 def make_ready(start: Start) -> Ready:
     """Build everything and go to where the run stands; called on every rank."""
-    resume = newest(start.group, start.folder)
+    resume = newest(start.group, start.folder, start.record.run_id)
     model, sync = _model(start, str(resume.model) if resume else start.settings.model.source)
     update = LocalUpdate(model.module, _adamw(start.settings))
     if resume:
-        take_over(start.group, resume, start.prepared.train, update)
+        take_over(start.group, resume, start.prepared.train, model.module, update)
         sync.go_on(update.updated())
     words = partial(model.task.touched_rows, start.prepared.train)
     touched = words if sync.wants_rows else None
@@ -145,8 +146,8 @@ def _fit(start: Start, model: Model, loader: Loader) -> None:
 
 def _facts(start: Start, model: Model, loader: Loader) -> dict[str, Any]:
     """What all checkpoints of this start say."""
-    store, asked = start.prepared.train, start.settings.train.micro_batch_tokens
-    facts = constant_facts(store, start.group.size, start.record.identity, asked)
+    store, ranks = start.prepared.train, start.group.size
+    facts = constant_facts(store, ranks, start.record.identity, start.settings)
     strategy = start.settings.sync.strategy
     facts["fingerprint"] = fingerprint(start.group, model, strategy, loader.cutting)
     return facts

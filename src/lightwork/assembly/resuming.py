@@ -12,17 +12,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from lightwork import __version__
 from lightwork.comm.group import Group
 from lightwork.data.loader import Loader
 from lightwork.data.store import Store
 from lightwork.errors import CheckpointError
+from lightwork.settings import Settings, to_yaml
 from lightwork.tasks.extractive.model import save_model
 from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
+from lightwork.train.duties import Best, Sums
 from lightwork.train.optimizer import LocalUpdate
-from lightwork.train.replicas import send_tensors
+from lightwork.train.replicas import checksum_of, send_tensors, sums_of
 from lightwork.train.step import Stepper
+from lightwork.train.writer import HostCopies
 
 log = logging.getLogger("lightwork")
 
@@ -52,15 +56,15 @@ class Resume:
         return self.checkpoint / "model"
 
 
-def newest(group: Group, run: Path) -> Resume | None:
-    """The newest checkpoint that verifies, found by rank 0; None when the run has none.
+def newest(group: Group, run: Path, run_id: str) -> Resume | None:
+    """The newest checkpoint of the run that verifies, found by rank 0; None when the run has none.
 
     Raises CheckpointError on all ranks together when there are some and none verifies.
     """
     found: dict[str, Any] = {}
     if group.rank == 0:
         try:
-            path = Checkpoints(run).newest(log.warning)
+            path = Checkpoints(run, run_id).newest(log.warning)
             if path is not None:
                 found = {"checkpoint": str(path), "state": read_state(path)}
         except CheckpointError as error:
@@ -74,8 +78,11 @@ def newest(group: Group, run: Path) -> Resume | None:
     return Resume(Path(found["checkpoint"]), state["step"], state["windows"], state)
 
 
-def take_over(group: Group, resume: Resume, store: Store, update: LocalUpdate) -> None:
-    """Check that the data is the same and give every rank the optimizer's state."""
+def take_over(
+    group: Group, resume: Resume, store: Store, module: nn.Module, update: LocalUpdate
+) -> None:
+    """Check that the data is the same, give every rank the optimizer's state, and check that it
+    and ``module``, which was loaded from the checkpoint, are what the ranks held then."""
     if resume.windows != windows_digest(store):
         raise CheckpointError(
             f"{resume.checkpoint} was learning from other windows than the data gives now, so "
@@ -84,6 +91,30 @@ def take_over(group: Group, resume: Resume, store: Store, update: LocalUpdate) -
         )
     tensors = read_tensors(resume.checkpoint, "optimizer") if group.rank == 0 else {}
     update.load(send_tensors(group, tensors))
+    _check_loaded(group, resume, module, update)
+
+
+def _check_loaded(group: Group, resume: Resume, module: nn.Module, update: LocalUpdate) -> None:
+    """CheckpointError, on all ranks together, where a rank holds something else now."""
+    written = resume.state.get("checksum")
+    if written is None:  # an earlier version wrote it
+        return
+    loaded = group.gather_json(checksum_of(sums_of(saved_tensors(module, update))))
+    wrong = [rank for rank, checksum in enumerate(loaded) if checksum != written]
+    if wrong:
+        raise CheckpointError(
+            f"what rank {wrong[0]} loaded from {resume.checkpoint} has the checksum "
+            f"{loaded[wrong[0]]}, but what the ranks held when it was written had {written}. Its "
+            "files verify, so it was copied or loaded wrongly: suspect the memory, or another "
+            "version of PyTorch or Transformers. Delete that checkpoint to go on from an older one."
+        )
+
+
+def saved_tensors(module: nn.Module, update: LocalUpdate) -> dict[str, Tensor]:
+    """By name, each tensor of which a checkpoint keeps the values, once."""
+    kept = module.state_dict().keys()
+    buffers = {name: buffer for name, buffer in module.named_buffers() if name in kept}
+    return dict(module.named_parameters()) | buffers | update.parts()
 
 
 def windows_digest(store: Store) -> str:
@@ -99,11 +130,14 @@ def checkpoint_parts(
     loader: Loader,
     stepper: Stepper,
     facts: dict[str, Any],
-) -> Callable[[int], Sequence[Part]]:
+) -> Callable[[int, Sums, Best | None], Sequence[Part]]:
     """What the checkpoint of a step holds; ``facts`` are those that no step changes."""
+    weights, moments = HostCopies(), HostCopies()
 
-    def parts(step: int) -> Sequence[Part]:
+    def parts(step: int, sums: Sums, best: Best | None) -> Sequence[Part]:
         cutting = asdict(loader.cutting)
+        held = saved_tensors(module, update)
+        sums = {name: sums[name] for name in held} if sums else sums_of(held)
         state = {
             "step": step,
             "position": asdict(loader.position(step)),
@@ -111,10 +145,14 @@ def checkpoint_parts(
             "cutting": cutting,
             "fingerprint": {**facts["fingerprint"], **cutting},
             "stepper": stepper.state(),
+            "sync": {},  # no strategy keeps anything from one step to the next
+            "best": best and asdict(best),
+            "checksum": checksum_of(sums),
         }
+        copied = weights.take(module.state_dict())
         return (
-            Part("model", partial(save_model, module, tokenizer)),
-            Part("optimizer", update.parts()),
+            Part("model", partial(save_model, module, tokenizer, weights=copied)),
+            Part("optimizer", moments.take(update.parts())),
             Part("state", state),
         )
 
@@ -122,20 +160,18 @@ def checkpoint_parts(
 
 
 def constant_facts(
-    store: Store, ranks: int, identity: dict[str, Any], asked: int | str
+    store: Store, ranks: int, identity: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
-    """What every checkpoint of this start says beside how the run stands there.
-
-    ``asked``: ``train.micro_batch_tokens`` as it was set.
-    """
+    """What every checkpoint of this start says beside how the run stands there."""
     return {
         "format": FORMAT,
         "windows": windows_digest(store),
-        "asked_micro_batch_tokens": asked,
+        "asked_micro_batch_tokens": settings.train.micro_batch_tokens,
         "ranks": ranks,
         "threads": torch.get_num_threads(),
         "lightwork": __version__,
         "torch": torch.__version__,
         "identity": identity,
+        "settings": to_yaml(settings),
         "impossible": bool(store.facts["impossible"]),
     }

@@ -55,8 +55,11 @@ def run_train(settings: Settings, run: Path) -> None:
         if start.group.rank == 0:
             write_run(run, replace(start.record, total_steps=ready.schedule.total_steps))
         _say_start(start, ready)
-        with _telemetry(start, ready) as telemetry, signals.heeded():
-            duties = _duties(start, ready, telemetry, signals)
+        with (
+            _telemetry(start, ready) as telemetry,
+            _duties(start, ready, telemetry, signals) as duties,
+            signals.heeded(),
+        ):
             first = ready.done_steps + 1
             last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
         _say_end(start, ready, last)
@@ -174,7 +177,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSigna
     return Duties(
         start.group,
         calendar,
-        Checkpoints(start.folder),
+        Checkpoints(start.folder, start.record.run_id),
         held_alike(start, ready),
         score,
         Scores(start.folder, telemetry.charts),

@@ -24,7 +24,6 @@ from lightwork.telemetry.timing import StepClock
 from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import memory_bytes
-from lightwork.train.replicas import checksum
 
 log = logging.getLogger("lightwork")
 
@@ -97,17 +96,17 @@ def _try_evaluation(start: Start, ready: Ready) -> None:
 def _try_checkpoint(start: Start, ready: Ready) -> None:
     """Written and verified by rank 0, then read by all as a resume does."""
     started_s = time.perf_counter()
-    checkpoints = Checkpoints(start.folder)
+    checkpoints = Checkpoints(start.folder, start.record.run_id)
     step = ready.done_steps + 1
-    held_alike(start, ready).check(step)
+    sums = held_alike(start, ready).check(step)
     problem = None
     if start.group.rank == 0:
         try:
-            checkpoints.write(step, ready.parts(step))
+            checkpoints.write(step, ready.parts(step, sums, None))
         except CheckpointError as error:
             problem = str(error)
     _agree(start.group, problem)
-    resume = newest(start.group, start.folder)
+    resume = newest(start.group, start.folder, start.record.run_id)
     assert resume is not None
     assert resume.step == step
     path = resume.checkpoint
@@ -115,11 +114,7 @@ def _try_checkpoint(start: Start, ready: Ready) -> None:
     again = build_replica(
         start.group, start.settings, str(resume.model), vocabulary, start.world.device
     )
-    take_over(start.group, resume, start.prepared.train, ready.update)
-    same = checksum(again.state_dict().values()) == checksum(
-        ready.model.module.state_dict().values()
-    )
-    _agree(start.group, None if same else "the model that was read is not the one written")
+    take_over(start.group, resume, start.prepared.train, again, ready.update)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     start.group.gather_json(None)  # all have read before rank 0 removes it
     log.info(

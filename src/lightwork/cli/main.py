@@ -10,6 +10,7 @@ import typer
 
 from lightwork import __version__
 from lightwork.cli.answer import answer
+from lightwork.cli.checkpoints import checkpoints
 from lightwork.cli.data import data
 from lightwork.cli.evaluate import evaluate
 from lightwork.cli.export import export
@@ -42,6 +43,7 @@ app.command()(evaluate)
 app.command()(answer)
 app.command()(score)
 app.command("list")(list_runs)
+app.command()(checkpoints)
 app.command()(export)
 app.command(context_settings={"allow_interspersed_args": False})(launch)
 

@@ -149,7 +149,7 @@ def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool, again: str) -> N
     elif dry_run and folder.exists():
         typer.echo(f"the logs of the dry run are in {folder / LOGS}", err=True)
     elif code in STOPPED:
-        saved = sorted(path.parent.name for path in folder.glob("checkpoints/*/manifest.json"))
+        saved = sorted(path.parent.name for path in folder.glob("checkpoints/step-*/manifest.json"))
         where = f"goes on from {saved[-1]} in {folder}" if saved else "begins again"
         typer.echo(f"stopped by {STOPPED[code]}; {again} {where}", err=True)
 

@@ -18,15 +18,6 @@ def content_key(**facts: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex digits."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 def build_once(path: Path, build: Callable[[Path], None], say: Callable[[str], None]) -> bool:
     """Make the file or folder ``path`` unless it is there; True when this call made it.
 

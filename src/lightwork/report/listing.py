@@ -44,19 +44,24 @@ class Column:
 def show(console: Console, runs: Sequence[RunFacts], problems: Sequence[Problem]) -> None:
     """Print a table of ``runs``, or a block for each where it would be too wide, and what is wrong
     with the others."""
-    columns = columns_of(runs) if runs else []
+    if runs:
+        show_columns(console, columns_of(runs))
+    else:
+        _print(console, ["no run here can be read"])
+    for problem in problems:
+        _print(console, [f"not listed: {printable(problem.name)}: {printable(problem.reason)}"])
+
+
+def show_columns(console: Console, columns: Sequence[Column]) -> None:
+    """Print them as a table, or row by row as blocks where that would be too wide."""
     room = console.width if console.is_terminal else PLAIN_WIDTH
     gap = len(TABLE_GAP if console.is_terminal else GAP)
-    if not runs:
-        _print(console, ["no run here can be read"])
-    elif sum(column.width for column in columns) + gap * (len(columns) - 1) > room:
+    if sum(column.width for column in columns) + gap * (len(columns) - 1) > room:
         _print(console, blocks(columns))
     elif console.is_terminal:
         console.print(_table(columns))
     else:
         _print(console, aligned(columns))
-    for problem in problems:
-        _print(console, [f"not listed: {_printable(problem.name)}: {_printable(problem.reason)}"])
 
 
 def columns_of(runs: Sequence[RunFacts]) -> list[Column]:
@@ -69,7 +74,7 @@ def columns_of(runs: Sequence[RunFacts]) -> list[Column]:
         if name in (run.best.metric, "exact_match", "f1")
     )
     return [
-        Column("run", [_printable(run.name) for run in runs]),
+        Column("run", [printable(run.name) for run in runs]),
         Column("state", [run.state for run in runs]),
         _numbers("steps", runs, lambda run: f"{run.step}/{run.planned_steps or '?'}"),
         *(Column(name, [_score(run, name) for run in runs], number=True) for name in names),
@@ -163,7 +168,7 @@ def _shown(name: str, runs: Sequence[RunFacts]) -> list[str]:
         files = ["+".join(train_files(run.folder)) for run in runs]
         both = [" ".join(filter(None, pair)) for pair in zip(files, digests, strict=True)]
         return _shortest(values, files, both)
-    texts = ["null" if value is None else _printable(str(value)) for value in values]
+    texts = ["null" if value is None else printable(str(value)) for value in values]
     if name == "model.source":
         names = [Path(text).name if Path(text).is_absolute() else text for text in texts]
         return _shortest(values, names, texts)
@@ -178,9 +183,9 @@ def _shortest(values: Sequence[Any], short: list[str], long: list[str]) -> list[
     """``short`` where every one is there and different values have different ones."""
     distinct = {json.dumps(value) for value in values}
     enough = all(short) and len(set(short)) == len(distinct)
-    return [_printable(text) for text in (short if enough else long)]
+    return [printable(text) for text in (short if enough else long)]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Names of files can hold anything, even what moves a terminal's cursor."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -9,15 +9,17 @@ from glob import has_magic
 from pathlib import Path
 
 from lightwork.errors import SettingsError
+from lightwork.manifest import MANIFEST, problem_of
 from lightwork.settings.conversion import absolute, exists, is_hub, located, one_or_list
 from lightwork.settings.schema import Settings
 
 PACKAGE = "package:"
 SCRATCH = "scratch"
+CONFIG = "config.json"
 
 
 def resolve_source(source: str, folder: Path | None) -> str:
-    """``model.source`` with an absolute path where it is a folder; hub names stay as they are."""
+    """``model.source`` with the absolute path of its folder; hub names stay as they are."""
     if source == SCRATCH or source.startswith(PACKAGE):
         return source
     try:
@@ -25,7 +27,18 @@ def resolve_source(source: str, folder: Path | None) -> str:
     except ValueError as error:
         raise SettingsError(f"model.source: {source}: {error}") from None
     looks_local = source.startswith(("/", "./", "../", "~")) or source in (".", "..")
-    return str(path) if looks_local or exists(path) else source
+    return str(_model_folder(path)) if looks_local or exists(path) else source
+
+
+def _model_folder(path: Path) -> Path:
+    """The folder of a model that is meant by a checkpoint of a run, or by the file of its weights.
+
+    Anything else stays, so that what is wrong with it is told.
+    """
+    if exists(path / MANIFEST) and exists(path / "model" / CONFIG):
+        return path / "model"
+    is_weights = path.name == "model.safetensors" and exists(path.parent / CONFIG)
+    return path.parent if is_weights else path
 
 
 def check_paths(settings: Settings) -> None:
@@ -114,7 +127,10 @@ def _source_complaint(settings: Settings) -> list[str]:
         return [f"{label} does not exist"]
     if not path.is_dir():
         return [f"{label} is a file; give the folder of a model"]
-    return [] if (path / "config.json").is_file() else [f"{label} has no config.json inside"]
+    if not (path / CONFIG).is_file():
+        return [f"{label} has no {CONFIG} inside"]
+    wrong = problem_of(path.parent) if exists(path.parent / MANIFEST) else None
+    return [f"{label} is in a damaged checkpoint: {wrong}"] if wrong else []
 
 
 def _package_reason(name: str) -> str:
@@ -124,4 +140,4 @@ def _package_reason(name: str) -> str:
     if spec is None or not spec.submodule_search_locations:
         return f"the package {package or '(no name)'} is not installed"
     folder = Path(spec.submodule_search_locations[0]) / inside
-    return "" if (folder / "config.json").is_file() else f"{folder} has no config.json inside"
+    return "" if (folder / CONFIG).is_file() else f"{folder} has no {CONFIG} inside"

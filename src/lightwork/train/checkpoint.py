@@ -4,7 +4,7 @@ checkpoints/step-000120/
     model/                   a plain Hugging Face folder
     optimizer.safetensors    <parameter>/<slot> -> tensor
     state.json               position, scores, settings
-    manifest.json            size and SHA-256 of every file above
+    manifest.json            size and SHA-256 of every file above, and of itself
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lightwork.data.once import file_digest
-from lightwork.disk import remove, replacing
+from lightwork.disk import DISK, Storage, forget, replacing
 from lightwork.errors import CheckpointError
+from lightwork.manifest import MANIFEST, describe, manifest, problem_of, read_manifest
 
-FORMAT = 1
-MANIFEST = "manifest.json"
 _NAME = re.compile(r"step-(\d{6,})")
+_LEFT = ".step-*"
+"""What a process that was killed in the middle of a save, or of a removal, leaves."""
 
 
 @dataclass(frozen=True)
@@ -38,40 +39,48 @@ class Part:
     """Tensors become ``name.safetensors``, a function is given the folder ``name``, the rest
     becomes ``name.json``."""
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, storage: Storage) -> None:
         """Write this part into the checkpoint ``folder``."""
         if callable(self.content):
-            (folder / self.name).mkdir()
-            self.content(folder / self.name)
+            storage.make_folder(folder / self.name)
+            storage.fill(folder / self.name, self.content)
         elif self.content and all(isinstance(v, Tensor) for v in self.content.values()):
             tensors = {key: t.detach().cpu().contiguous() for key, t in self.content.items()}
-            save_file(tensors, folder / f"{self.name}.safetensors")
+            storage.fill(folder / f"{self.name}.safetensors", partial(save_file, tensors))
         else:
-            text = json.dumps(self.content, indent=2, ensure_ascii=False)
-            (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+            text = json.dumps(self.content, indent=2, ensure_ascii=False) + "\n"
+            storage.write(folder / f"{self.name}.json", text.encode())
 
 
 class Checkpoints:
     """The checkpoints of one run folder. Only one rank writes; every rank may read."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, run_id: str | None = None, storage: Storage = DISK) -> None:
+        """``run_id``: that of the run, by which checkpoints of others are told apart."""
         self._run = run
+        self._run_id = run_id
+        self._storage = storage
         self.folder = run / "checkpoints"
 
     def at(self, step: int) -> Path:
         """Where the checkpoint of ``step`` lies, or would."""
         return self.folder / f"step-{step:06d}"
 
+    def save(self, step: int, parts: Sequence[Part], keep: int) -> None:
+        """:meth:`write`, and then :meth:`rotate`: nothing is deleted for what does not verify."""
+        self.write(step, parts)
+        self.rotate(step, keep)
+
     def write(self, step: int, parts: Sequence[Part]) -> Path:
-        """Write and publish the checkpoint of ``step``; an older one of that step gives way."""
+        """Write, verify and publish the checkpoint of ``step``; an older one of it gives way."""
         target = self.at(step)
         try:
-            with replacing(target) as folder:
-                folder.mkdir()
+            with replacing(target, self._storage, partial(_read_back, target)) as folder:
+                self._storage.make_folder(folder)
                 for part in parts:
-                    part.write(folder)
-                manifest = {"format": FORMAT, "step": step, "files": _describe(folder)}
-                (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+                    part.write(folder, self._storage)
+                content = manifest(describe(folder), step=step, run=self._run_id)
+                self._storage.write(folder / MANIFEST, content)
         except (OSError, SafetensorError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise CheckpointError(
@@ -96,9 +105,12 @@ class Checkpoints:
         steps = self.all()
         for _, path in reversed(steps):
             wrong = problem_of(path)
-            if wrong is None:
+            if wrong is not None:
+                say(f"the checkpoint {path.name} is damaged and passed over: {wrong}")
+            elif not self._is_own(path):
+                say(f"the checkpoint {path.name} is of another run and passed over")
+            else:
                 return path
-            say(f"the checkpoint {path.name} is damaged and passed over: {wrong}")
         if steps:
             raise CheckpointError(
                 f"none of the {len(steps)} checkpoints in {self.folder} verifies. To start afresh, "
@@ -112,42 +124,61 @@ class Checkpoints:
         return pointer.resolve() if pointer.exists() else None
 
     def point_best(self, step: int) -> None:
-        """Let ``best`` point to the checkpoint of ``step``."""
+        """Let ``best`` point to the checkpoint of ``step``; on the disk when this returns."""
         temporary = self._run / ".best.part"
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(self.at(step).relative_to(self._run))
-        temporary.replace(self._run / "best")
+        try:
+            self._storage.remove(temporary)
+            self._storage.link(temporary, self.at(step).relative_to(self._run))
+            self._storage.rename(temporary, self._run / "best")
+            self._storage.sync(self._run)
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot let {self._run / 'best'} point to step {step} ({error.strerror or error})"
+            ) from error
 
     def rotate(self, newest_step: int, keep: int) -> None:
         """Delete all but the best one and the ``keep`` newest up to ``newest_step``.
 
         Later steps are of a timeline that ended in damage: had one of them verified, the run would
-        have gone on from there. Counting them as newest would delete what was just written.
+        have gone on from there. Counting them as newest would delete what was just written. What
+        says that it is of another run is neither counted nor deleted.
         """
         best = self.best()
-        kept = [path for step, path in self.all() if step <= newest_step][-keep:]
-        for _, path in self.all():
-            if path not in kept and (best is None or path.resolve() != best):
-                remove(path)
+        own = [(step, path) for step, path in self.all() if self._is_own(path)]
+        kept = [path for step, path in own if step <= newest_step][-keep:]
+        try:
+            for _, path in own:
+                if path not in kept and (best is None or path.resolve() != best):
+                    # Under its own name it is whole until it is gone.
+                    self._storage.rename(path, path.with_name(f".{path.name}.old"))
+            for path in sorted(self.folder.glob(_LEFT)):
+                self._storage.remove(path)
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot delete old checkpoints in {self.folder} ({error.strerror or error}); see "
+                "who may write there"
+            ) from error
+
+    def _is_own(self, path: Path) -> bool:
+        """Whether it is of this run, as far as it is known."""
+        try:
+            run_id = read_manifest(path).get("run")
+        except (OSError, ValueError):
+            return True
+        return None in (run_id, self._run_id) or run_id == self._run_id
 
 
-def problem_of(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint, in words; None when every file verifies."""
-    try:
-        manifest = json.loads((checkpoint / MANIFEST).read_bytes())
-        if manifest["format"] != FORMAT:
-            return f"its format is {manifest['format']}, this version reads {FORMAT}"
-        for name, (size, digest) in manifest["files"].items():
-            path = checkpoint / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if path.stat().st_size != size:
-                return f"{name} has {path.stat().st_size} bytes instead of {size}"
-            if file_digest(path) != digest:
-                return f"the content of {name} has changed"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{MANIFEST} cannot be read ({error})"
-    return None
+def _read_back(target: Path, folder: Path) -> None:
+    """CheckpointError where what was written for ``target`` in ``folder`` does not verify."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            forget(path)
+    wrong = problem_of(folder)
+    if wrong is not None:
+        raise CheckpointError(
+            f"the checkpoint {target} was written, but when it was read back, {wrong}. It was not "
+            "kept, and older ones are untouched. Suspect the disk; choose a --run folder elsewhere."
+        )
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
@@ -160,11 +191,3 @@ def read_tensors(checkpoint: Path, part: str) -> dict[str, Tensor]:
     """The tensors of a part, on the CPU; empty if the part has none."""
     path = checkpoint / f"{part}.safetensors"
     return load_file(path) if path.exists() else {}
-
-
-def _describe(folder: Path) -> dict[str, tuple[int, str]]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        path.relative_to(folder).as_posix(): (path.stat().st_size, file_digest(path))
-        for path in files
-    }

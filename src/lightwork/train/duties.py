@@ -6,8 +6,9 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lightwork.comm.group import Group
@@ -24,8 +25,12 @@ from lightwork.telemetry.lines import (
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.control import NO_WISHES, Wishes
 from lightwork.train.evaluate import Evaluation
+from lightwork.train.writer import Writer
 
 log = logging.getLogger("lightwork")
+
+Sums = Mapping[str, int]
+"""By name, the sum over all bits of each tensor that ranks hold; empty where there is one rank."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,20 @@ def _every(steps: int | None, step: int) -> bool:
 
 
 @dataclass(frozen=True)
+class Best:
+    """The best evaluation so far."""
+
+    step: int
+    score: float
+
+
+@dataclass(frozen=True)
 class State:
     """What all ranks hold alike between two steps."""
 
-    parts: Callable[[int], Sequence[Part]]
-    """What the checkpoint of a step holds."""
-    check: Callable[[int], None]
+    parts: Callable[[int, Sums, Best | None], Sequence[Part]]
+    """What the checkpoint of a step holds: copies that stay until the next are asked for."""
+    check: Callable[[int], Sums]
     """Raises StepError on all ranks together where they do not hold the same after a step."""
 
 
@@ -99,13 +112,23 @@ class Scores:
             if number <= step and METRIC in scores
         }
 
+    def best(self, step: int) -> Best | None:
+        """The best evaluation up to ``step``, the first of equal ones."""
+        found = sorted(self.until(step).items())
+        return Best(*max(found, key=lambda entry: entry[1])) if found else None
+
     def since_best(self, step: int) -> int:
         """Evaluations up to ``step`` after the first one with the best score."""
         return since_best([score for _, score in sorted(self.until(step).items())])
 
 
 class Duties:
-    """Checks, saves and evaluates; every rank calls the same methods after the same steps."""
+    """Checks, saves and evaluates; every rank calls the same methods after the same steps.
+
+    Checkpoints are written beside training. That one could not be written, all ranks hear after
+    the next step, with the next evaluation or at the end, whatever comes first. Used as a context:
+    leaving it waits for the checkpoint that was begun.
+    """
 
     def __init__(
         self,
@@ -123,15 +146,30 @@ class Duties:
         self._state = state
         self._evaluate = evaluate
         self._scores = scores
+        self._writer = Writer(partial(checkpoints.save, keep=calendar.keep))
         self._saved_step = -1
         self._saved_s = time.monotonic()
+
+    def __enter__(self) -> Duties:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._settle()
+            return
+        if self._writer.writing:
+            log.info("waiting for the checkpoint that is being written")
+        problem = self._writer.wait()  # other ranks are not told: they may be gone
+        if problem is not None:
+            log.error("%s", problem)
 
     def wishes(self) -> Wishes:
         """What this rank asks for; there is one clock for all, that of rank 0."""
         every_s, ends_s = self._calendar.save_every_s, self._calendar.ends_s
         now, keeps_time = time.monotonic(), self._group.rank == 0
+        due = every_s is not None and now - self._saved_s >= every_s
         return Wishes(
-            save=keeps_time and every_s is not None and now - self._saved_s >= every_s,
+            save=keeps_time and (due or self._writer.failed),
             stop_signal=self._calendar.stop_signal(),
             time_up=keeps_time and ends_s is not None and now >= ends_s,
         )
@@ -147,8 +185,12 @@ class Duties:
         if self._evaluate is None:
             return True
         done = self._group.gather_json(step in self._scores.until(step))[0]
-        if self._calendar.evaluate_after(step) and not done:
+        if not self._calendar.evaluate_after(step):
+            return self._goes_on(step)
+        if not done:
             self._score(step)
+        else:
+            self._settle(self._best_now(step))  # a kill may have come before it was pointed to
         return self._goes_on(step)
 
     def after(self, step: int, agreed: Wishes) -> bool:
@@ -159,14 +201,17 @@ class Duties:
         last = step == self._calendar.last_step
         score = self._evaluate is not None and self._calendar.evaluate_after(step)
         save = score or self._calendar.save_after(step) or agreed != NO_WISHES
+        sums: Sums = {}
         if save or self._calendar.check_after(step):
-            self._state.check(step)
+            sums = self._state.check(step)
         if save:
-            self._save(step)  # before evaluating: a failure there loses nothing
+            self._save(step, sums)  # before evaluating, and written beside it
         if agreed.stop_signal:
+            self._settle()
             log.info("stopped by %s after step %d, saved", name_of(agreed.stop_signal), step)
             raise Stopped(agreed.stop_signal)
         if agreed.time_up and not last:
+            self._settle()
             log.info("stopped after step %d, saved: time is up (train.max_minutes)", step)
             return False
         if score:
@@ -188,34 +233,47 @@ class Duties:
             )
         return bool(waited < patience)
 
-    def _save(self, step: int) -> None:
+    def _save(self, step: int, sums: Sums) -> None:
+        """Begin the checkpoint of ``step``, when the one before is written."""
+        self._settle()
         if step == self._saved_step:
             return
-        problem = None
         if self._group.rank == 0:
+            self._writer.begin(step, self._state.parts(step, sums, self._scores.best(step)))
+        self._saved_step, self._saved_s = step, time.monotonic()
+
+    def _settle(self, best_step: int | None = None) -> None:
+        """Wait until nothing is being written, and let ``best`` point to what is; on rank 0.
+
+        Raises CheckpointError on all ranks together where any of it went wrong.
+        """
+        problem = self._writer.wait()
+        if problem is None and best_step is not None:
             try:
-                self._checkpoints.write(step, self._state.parts(step))
-                self._checkpoints.rotate(step, self._calendar.keep)
+                self._checkpoints.point_best(best_step)
+                self._checkpoints.rotate(best_step, self._calendar.keep)
             except CheckpointError as error:
                 problem = str(error)
         problem = self._group.gather_json(problem)[0]
         if problem is not None:
             raise CheckpointError(problem)
-        self._saved_step, self._saved_s = step, time.monotonic()
+
+    def _best_now(self, step: int) -> int | None:
+        """``step`` if its evaluation is the best so far, as rank 0 knows; None otherwise."""
+        found = self._scores.best(step) if self._group.rank == 0 else None
+        return step if found is not None and found.step == step else None
 
     def _score(self, step: int) -> None:
         assert self._evaluate is not None
         started_s = time.monotonic()
         result = self._evaluate()
+        seconds = time.monotonic() - started_s
         if self._group.rank == 0:
-            earlier = self._scores.until(step - 1)
             self._scores.add(step, result.scores)
-            mine = self._scores.until(step)[step]
-            best = mine > max(earlier.values(), default=float("-inf"))
-            if best:
-                self._checkpoints.point_best(step)
-            seconds = time.monotonic() - started_s
-            mark = "  (best so far)" if best else ""
+        best_step = self._best_now(step)
+        self._settle(best_step)
+        if self._group.rank == 0:
+            mark = "  (best so far)" if best_step is not None else ""
             log.info("evaluation at step %d: %s  in %.1f s%s", step, result, seconds, mark)
             if result.remark:
                 log.info("  %s", result.remark)

@@ -58,12 +58,19 @@ def start_alike(group: Group, model: nn.Module) -> None:
         )
 
 
-def check_alike(group: Group, held: Callable[[], Mapping[str, Tensor]], step: int) -> None:
+def check_alike(
+    group: Group, held: Callable[[], Mapping[str, Tensor]], step: int
+) -> dict[str, int]:
     """Compare what the ranks hold after ``step``; alone there is nothing to do.
+
+    Returns the sums of all that was compared, see :func:`sums_of`.
 
     Raises StepError, on all ranks together, which says what differs and where.
     """
-    found = difference(group, held()) if group.size > 1 else None
+    if group.size == 1:
+        return {}
+    sums = sums_of(held())
+    found = _compare(group, sums)
     if found:
         raise StepError(
             f"after step {step} the ranks no longer hold the same: {found}. No checkpoint of it "
@@ -72,6 +79,7 @@ def check_alike(group: Group, held: Callable[[], Mapping[str, Tensor]], step: in
             "or versions of PyTorch round differently; if all ranks have the same, suspect the "
             "memory or the device of that rank, or code that changes the model on some ranks only."
         )
+    return sums
 
 
 def difference(group: Group, tensors: Mapping[str, Tensor]) -> str | None:
@@ -79,9 +87,10 @@ def difference(group: Group, tensors: Mapping[str, Tensor]) -> str | None:
 
     A message of eight bytes, on the CPU, as long as they do. Every rank gets the same answer.
     """
-    if group.size == 1:
-        return None
-    sums = dict(zip(tensors, _sums(list(tensors.values())), strict=True))
+    return None if group.size == 1 else _compare(group, sums_of(tensors))
+
+
+def _compare(group: Group, sums: dict[str, int]) -> str | None:
     own = torch.tensor([int.from_bytes(_digest([*sums.items()]), "little", signed=True)])
     rows = torch.empty(group.size, 1, dtype=torch.int64)
     group.all_gather(rows, own).wait()
@@ -115,6 +124,16 @@ def receive_tensors(group: Group, tensors: Iterable[Tensor]) -> None:
         group.broadcast(whole).wait()
         if whole.data_ptr() != tensor.data_ptr():
             tensor.copy_(whole)
+
+
+def sums_of(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """A whole number of 64 bits for each tensor, over all its bits: the same on every device."""
+    return dict(zip(tensors, _sums(list(tensors.values())), strict=True))
+
+
+def checksum_of(sums: Mapping[str, int]) -> str:
+    """16 hex digits over names and their :func:`sums_of`, in whatever order they come."""
+    return _digest(sorted(sums.items())).hex()
 
 
 def checksum(tensors: Iterable[Tensor]) -> str:

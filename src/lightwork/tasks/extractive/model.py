@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, BertConfig
 
 from lightwork.errors import SettingsError
@@ -182,10 +183,15 @@ def _pretrained(source: str, place: str, config: Any, chosen: dict[str, str]) ->
     return model
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a folder that ``from_pretrained`` opens, with its tokenizer."""
+def save_model(
+    model: Any, tokenizer: Any, folder: Path, weights: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write a folder that ``from_pretrained`` opens, with its tokenizer.
+
+    ``weights``: a copy of the model's state, to be written in its place.
+    """
     with quietly():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=None if weights is None else dict(weights))
         tokenizer.save_pretrained(folder)
 
 
