@@ -7,12 +7,14 @@
     ├── RunError              a run folder that cannot be used for this run       exit 2
     ├── CheckpointError       nothing in the run can be loaded                    exit 2
     ├── StepError             a step failed on a rank; all ranks stop together    exit 1
+    │   └── NotFiniteError    its loss or gradient is no finite number             exit 1
     ├── VerifyError           what lightwork verify measured is not as promised   exit 1
     └── PeerLostError         another rank disappeared in the middle of a message exit 3
 
 A message says what was given, what is allowed and what to do. The words ``joint`` and ``lonely``
 decide who speaks when N ranks fail: a joint error happens on every rank alike, so only rank 0
 shows it; a lonely one is shown by the rank it happened on.
+``repeats``: a new attempt from the newest checkpoint would fail alike.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ class LightworkError(Exception):
 
     exit_code = 2
     joint = True
+    repeats = True
 
 
 class SettingsError(LightworkError):
@@ -49,6 +52,13 @@ class StepError(LightworkError):
     """A step failed on at least one rank; every rank raises this together."""
 
     exit_code = 1
+    repeats = False
+
+
+class NotFiniteError(StepError):
+    """A loss or a gradient is no finite number, as it would be again from the same state."""
+
+    repeats = True
 
 
 class VerifyError(LightworkError):
@@ -62,3 +72,4 @@ class PeerLostError(LightworkError):
 
     exit_code = 3
     joint = False
+    repeats = False

@@ -40,9 +40,9 @@ def test_under_our_supervisor_the_words_are_left_for_it(
     """What rank 1 prints goes to its log, so no person has seen it."""
     path = tmp_path / "rank.told"
     assert read_told(path) is None
-    tell("größer", {"RANK": rank, "LIGHTWORK_TOLD": str(path)}, joint)
+    tell("größer", {"RANK": rank, "LIGHTWORK_TOLD": str(path)}, joint, repeats=not joint)
     assert bool(capsys.readouterr().err) == printed
-    assert read_told(path) == Told("größer", joint, shown)
+    assert read_told(path) == Told("größer", joint, shown, repeats=not joint)
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -19,10 +19,11 @@ from lightwork.assembly.fingerprint import LEDGER
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.group import Group
+from lightwork.comm.phases import enter
 from lightwork.comm.signals import StopSignals
 from lightwork.comm.world import open_group, usable_cores
 from lightwork.disk import try_lock
-from lightwork.errors import LaunchError, RunError, StepError
+from lightwork.errors import LaunchError, NotFiniteError, RunError
 from lightwork.settings import (
     RunRecord,
     Settings,
@@ -62,6 +63,7 @@ def run_train(settings: Settings, run: Path) -> None:
         ):
             first = ready.done_steps + 1
             last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
+        enter("end")
         _say_end(start, ready, last)
 
 
@@ -69,10 +71,13 @@ def run_train(settings: Settings, run: Path) -> None:
 def started(settings: Settings, run: Path) -> Iterator[Start]:
     """This rank's place in a group that holds the run folder ``run``, with the data prepared."""
     with place_of_this_rank(settings, run / "logs") as world:
+        enter("prepare")
         prepared = prepare(settings)
+        enter("meeting")
         # The group comes last, so that no rank waits in it for data to be prepared.
         lock = _only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
+            enter("build")
             record = _begin(group, settings, run, world.device)
             settings = numbered(settings, record.identity)
             if record.threads is not None:
@@ -257,7 +262,7 @@ def _say_bits(start: Start) -> None:
 def _say_end(start: Start, ready: Ready, last_step: int) -> None:
     skipped = ready.stepper.skipped_steps
     if skipped == last_step:
-        raise StepError(
+        raise NotFiniteError(
             f"all {last_step} steps were left out (train.on_nonfinite), so nothing was learned: "
             f"{shown_path(start.folder / LEDGER)} says why"
         )

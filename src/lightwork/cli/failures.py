@@ -20,6 +20,7 @@ class UnexpectedError(LightworkError):
 
     exit_code = 1
     joint = False
+    repeats = False
 
 
 @contextmanager

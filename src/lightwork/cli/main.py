@@ -24,6 +24,7 @@ from lightwork.cli.score import score
 from lightwork.cli.train import train
 from lightwork.cli.verify import verify
 from lightwork.comm.parent import die_with_parent
+from lightwork.comm.phases import open_slot
 from lightwork.comm.told import tell
 from lightwork.errors import LightworkError
 
@@ -67,11 +68,12 @@ def lightwork(
 def run() -> None:
     """The program: one command, an exit code, and at most one message over all ranks."""
     die_with_parent(os.environ)
+    open_slot(os.environ)
     try:
         with failures_named(None):
             app(prog_name="lightwork")
     except LightworkError as error:
-        tell(f"error: {error}", os.environ, error.joint)
+        tell(f"error: {error}", os.environ, error.joint, error.repeats)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

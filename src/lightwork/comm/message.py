@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lightwork.comm.phases import waiting
 from lightwork.errors import PeerLostError
 
 if TYPE_CHECKING:
@@ -87,8 +88,9 @@ class Message:
             try:
                 if self._error is not None:
                     raise self._error
-                for work in self._works:
-                    work.wait()
+                with waiting():
+                    for work in self._works:
+                        work.wait()
             except RuntimeError as error:
                 self._error = error
                 raise self._peer_lost(error) from error

@@ -22,9 +22,13 @@ class Told:
     joint: bool
     shown: bool
     """Whether the person has seen it."""
+    repeats: bool
+    """Whether a new attempt would end alike."""
 
 
-def tell(message: str, environ: Mapping[str, str], joint: bool = True) -> None:
+def tell(
+    message: str, environ: Mapping[str, str], joint: bool = True, repeats: bool = True
+) -> None:
     """Say why this rank is about to end, at most once to the person over all ranks.
 
     The rank must then write nothing more and exit with the error's ``exit_code``.
@@ -38,7 +42,7 @@ def tell(message: str, environ: Mapping[str, str], joint: bool = True) -> None:
         sys.stderr.flush()
     if path:
         partial = Path(path + ".partial")
-        record = {"message": message, "joint": joint, "shown": shown}
+        record = {"message": message, "joint": joint, "shown": shown, "repeats": repeats}
         partial.write_text(json.dumps(record), encoding="utf-8")
         partial.rename(path)
 

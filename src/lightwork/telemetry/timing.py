@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lightwork.comm.phases import enter
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,7 +29,8 @@ class StepClock:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Count what runs inside under ``name``."""
+        """Count what runs inside under ``name``, the phase that this rank is in from here on."""
+        enter(name)
         if self._cuda:
             import torch
 

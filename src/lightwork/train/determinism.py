@@ -60,4 +60,5 @@ def refusals_named() -> Iterator[None]:
             "operation."
         )
         told.joint = False  # as far as this rank knows
+        told.repeats = True
         raise told from error

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from lightwork.comm.group import Group
+from lightwork.comm.phases import enter
 from lightwork.comm.signals import Stopped, name_of
 from lightwork.errors import CheckpointError
 from lightwork.telemetry.charts import Charts
@@ -203,8 +204,10 @@ class Duties:
         save = score or self._calendar.save_after(step) or agreed != NO_WISHES
         sums: Sums = {}
         if save or self._calendar.check_after(step):
+            enter("check")
             sums = self._state.check(step)
         if save:
+            enter("save")
             self._save(step, sums)  # before evaluating, and written beside it
         if agreed.stop_signal:
             self._settle()
@@ -265,6 +268,7 @@ class Duties:
 
     def _score(self, step: int) -> None:
         assert self._evaluate is not None
+        enter("evaluate")
         started_s = time.monotonic()
         result = self._evaluate()
         seconds = time.monotonic() - started_s

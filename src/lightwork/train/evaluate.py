@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightwork.comm.group import Group
+from lightwork.comm.phases import enter
 from lightwork.data.plan import MicroBatch, evaluation_batches, round_to_on
 from lightwork.data.store import Store
 from lightwork.errors import StepError
@@ -114,6 +115,7 @@ def decode(model: Model, rows: Rows, batches: Iterable[MicroBatch]) -> list[Cand
     futures: list[Future[list[Candidate]]] = []
     with evaluating(model), ThreadPoolExecutor(1, "lightwork-decode") as decoder:
         for micro in batches:
+            enter("evaluate")
             batch = model.task.collate(rows, micro.windows, micro.padded_tokens)
             outputs = model.task.forward(model.module, model.on_device(batch))
             futures.append(decoder.submit(_decode, model.task.candidates, outputs, batch))

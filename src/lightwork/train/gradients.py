@@ -6,11 +6,13 @@ import logging
 import math
 import traceback
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from lightwork.comm.group import Group
+from lightwork.comm.phases import SHOWN_EXAMPLES, enter, work_on
 from lightwork.data.loader import Loader, Piece, Work
 from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import GradientSync, SyncResult
@@ -67,6 +69,7 @@ def forward_backward(
     """
     for number, piece in enumerate(pieces):
         progress.start(piece)
+        work_on(partial(model.example_ids, [int(w) for w in piece.windows[: SHOWN_EXAMPLES + 1]]))
         with sync.micro_batch(piece.share, last=number == len(pieces) - 1):
             with clock.part("forward"):
                 loss = model.loss(model.trained, piece)
@@ -128,6 +131,7 @@ class Gradients:
             raise alone
         if ended.text is not None:
             let_go(self._model.device)
+        enter("sync")
         result = self._sync.finish()
         clock.add("sync", result.exposed_s)
         if result.own_norm is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import psutil
 import torch
 
+from lightwork.comm.phases import enter
 from lightwork.data.loader import Loader, Prefetch, Work
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
@@ -52,6 +53,7 @@ def train(
         works = iter(stream)
         for step in range(first_step, schedule.total_steps + 1):
             clock = StepClock(stepper.device)
+            enter("data", step)
             work = _next(works, clock)
             rate = schedule.learning_rate(step - stepper.skipped_steps)
             measure = step % telemetry.log_every_steps == 0

@@ -57,11 +57,13 @@ def fit(group: Group, model: Model, loader: Loader, top_tokens: int | None) -> N
             fails = tried
         tried = (fits + fails) // 2
     if not fits:
-        raise StepError(
+        error = StepError(
             f"not even one window of {length} tokens fits in memory; "
             "train.activation_checkpointing=true needs less, as does a smaller data.max_length or "
             "model"
         )
+        error.repeats = True
+        raise error
     loader.cut_to(fits * length)
 
 

@@ -9,8 +9,9 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from lightwork.comm.group import Group
+from lightwork.comm.phases import enter
 from lightwork.data.loader import Loader, Work
-from lightwork.errors import StepError
+from lightwork.errors import NotFiniteError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Agreement, Control, Problem, Wishes
@@ -119,6 +120,7 @@ class Stepper:
             trial = self._gradients.compute(step, work, clock, measure)
             norm = self._measure(trial, clock)
             report = replace(trial.report, gradient_norm=norm, **asdict(wishes()))
+            enter("control")
             agreement = self._control.exchange(report)
             scale = self._model.precision.loss_scale
             verdict = self._judge(step, trial, agreement)
@@ -148,6 +150,7 @@ class Stepper:
         if trial.problem is not None:
             return 0.0
         with clock.part("optimizer"):
+            enter("sync")  # on a device, the norm is where the host waits for the sum
             return self._update.measure(self._model.precision.loss_scale)
 
     def _judge(self, step: int, trial: Trial, agreement: Agreement) -> _Verdict:
@@ -195,14 +198,14 @@ class Stepper:
         """The loss or the gradient is not finite: stop, or go on without this batch."""
         text = self._control.failure(step, problem)
         if not self._rules.skip_nonfinite:
-            raise StepError(
+            raise NotFiniteError(
                 f"{text}. A lower train.learning_rate or train.max_grad_norm usually helps, if it "
                 "is not the first step; train.on_nonfinite=skip leaves such batches out."
             )
         if self.skipped_steps >= self._rules.max_skipped_steps:
             many = self.skipped_steps != 1
             left_out = f"{self.skipped_steps} {'steps were' if many else 'step was'}"
-            raise StepError(
+            raise NotFiniteError(
                 f"{text}. {left_out} left out before (train.max_skipped_steps), so something is "
                 "wrong with the data or the learning rate."
             )
