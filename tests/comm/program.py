@@ -8,11 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+from lightwork.comm import phases
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
 from lightwork.errors import LightworkError, PeerLostError, SettingsError
 
 RANK = int(os.environ["RANK"])
+ATTEMPT = os.environ.get("LIGHTWORK_ATTEMPT", "0")
 
 
 def mark(folder: Path) -> None:
@@ -75,9 +77,74 @@ def polite(folder: Path) -> None:
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGUSR1, end)
     signal.signal(signal.SIGINT, end)
     mark(folder)
     time.sleep(60)
+
+
+def saves(folder: Path) -> None:
+    """Takes a moment to end when asked."""
+
+    def end(_number: int, _frame: object) -> None:
+        with (folder / f"rank{RANK}.asked").open("a") as file:
+            file.write("asked\n")
+        time.sleep(1.5)
+        (folder / f"rank{RANK}.saved").touch()
+        sys.exit(0)
+
+    signal.signal(signal.SIGINT, end)
+    mark(folder)
+    time.sleep(60)
+
+
+def dies(folder: Path) -> None:
+    """Rank 1 dies in step 3 of the first attempts, as many as ``folder/deaths`` says."""
+    (folder / f"attempt{ATTEMPT}.rank{RANK}").touch()
+    phases.enter("data", 3)
+    phases.work_on(lambda: ["q7", "q8"])
+    phases.enter("forward")
+    if int(ATTEMPT) < int((folder / "deaths").read_text()):
+        if RANK == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+
+def hangs(folder: Path) -> None:
+    """In the first attempt rank 1 stands still in step 3, as ``folder/how`` says."""
+    how = (folder / "how").read_text()
+    for step in (1, 2, 3):
+        phases.enter("data", step)
+    if ATTEMPT != "0":
+        return
+    if RANK == 1:
+        phases.work_on(lambda: ["q7", "q8"])
+        phases.enter("forward")
+        mark(folder)
+        if how == "stops":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        else:
+            stand_still(0.5 if how == "a moment" else 60)
+        return
+    mark(folder)
+    with phases.waiting():
+        while how != "a moment":
+            time.sleep(1)
+
+
+def stand_still(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def impatient(_folder: Path) -> None:
+    """Rank 0 waits for rank 1, and then no longer."""
+    phases.enter("data", 3)
+    if RANK == 1:
+        phases.enter("forward")
+        time.sleep(60)
+    with phases.waiting():
+        time.sleep(1)
+    raise PeerLostError("another rank did not answer")
 
 
 def joint(_folder: Path) -> None:
@@ -126,11 +193,12 @@ def leaves(_folder: Path) -> None:
 
 def main() -> None:
     die_with_parent(os.environ)
+    phases.open_slot(os.environ)
     mode, folder = sys.argv[1], Path(sys.argv[2])
     try:
         globals()[mode](folder)
     except LightworkError as error:
-        tell(str(error), os.environ, error.joint)
+        tell(str(error), os.environ, error.joint, error.repeats)
         sys.exit(error.exit_code)
 
 

@@ -35,7 +35,7 @@ Started = tuple[subprocess.Popen[str], list[psutil.Process]]
 
 def command(launcher: str, world: World, run: Path) -> list[str]:
     endless = ["train.epochs=100000", "train.evaluate_every_steps=900000"]
-    endless.append("checkpoint.every_steps=5")
+    endless += ["checkpoint.every_steps=5", "launch.restarts=0"]
     start = [*OURS, "--ranks", "2"] if launcher == "lightwork" else TORCHRUN
     return [*start, str(world.settings), "--run-folder", str(run), *endless]
 

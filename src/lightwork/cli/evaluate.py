@@ -14,6 +14,7 @@ from lightwork.cli.failures import failures_named
 from lightwork.cli.launching import (
     LOGS,
     is_rank,
+    launch_of,
     opens_run,
     ranks_here,
     refuse_ranks,
@@ -82,7 +83,7 @@ def evaluate(  # noqa: PLR0913 - options of a command
         arguments = _arguments(run, files, target, overrides or [])
         count = ranks_here(ranks, settings.launch.device, environ)
         grace_s = settings.launch.grace_s
-        code = start_ranks(arguments, count, run, record.run_id, grace_s, environ)
+        code = start_ranks(launch_of(arguments, count, run, record.run_id, grace_s, environ))
     raise typer.Exit(code)
 
 

@@ -126,22 +126,25 @@ def with_devices(devices: str | None, environ: Mapping[str, str]) -> dict[str, s
     return {**environ, "CUDA_VISIBLE_DEVICES": chosen}
 
 
-def start_ranks(
+def launch_of(
     arguments: list[str],
     ranks: int,
     run: Path,
     run_id: str,
     grace_s: float,
     environ: Mapping[str, str],
-) -> int:
-    """Start ``lightwork`` with ``arguments`` on every rank and wait; returns the exit code."""
-    return supervise(
-        Launch(
-            command=(sys.executable, "-m", "lightwork", *arguments),
-            ranks=ranks,
-            run_id=run_id,
-            log_dir=run / LOGS,
-            environment=environ,
-            grace_s=grace_s,
-        )
+) -> Launch:
+    """``lightwork`` with ``arguments`` on every rank."""
+    return Launch(
+        command=(sys.executable, "-m", "lightwork", *arguments),
+        ranks=ranks,
+        run_id=run_id,
+        log_dir=run / LOGS,
+        environment=environ,
+        grace_s=grace_s,
     )
+
+
+def start_ranks(launch: Launch) -> int:
+    """Start the ranks and wait; returns the exit code."""
+    return supervise(launch)

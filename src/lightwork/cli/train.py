@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,16 @@ from lightwork.cli.failures import failures_named
 from lightwork.cli.launching import (
     LOGS,
     is_rank,
+    launch_of,
     opens_run,
     ranks_here,
     refuse_ranks,
     start_ranks,
     with_devices,
 )
+from lightwork.cli.restarting import Restarts, newest_checkpoint
 from lightwork.comm.signals import ASKING, name_of
+from lightwork.comm.supervisor import Launch
 from lightwork.errors import LightworkError, SettingsError
 from lightwork.settings import (
     RunRecord,
@@ -101,12 +105,20 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     # Ranks read what was just stored: all see the same settings, whatever becomes of the file.
     arguments = ["train", str(folder.absolute()), *(["--dry-run"] if dry_run else [])]
     with failures_named(folder / LOGS):
-        code = start_ranks(
-            arguments, count, folder, record.run_id, settings.launch.grace_s, environ
-        )
+        grace_s = settings.launch.grace_s
+        launch = launch_of(arguments, count, folder, record.run_id, grace_s, environ)
+        code = start_ranks(launch) if dry_run else _restarting(launch, folder, settings)
     drawn = given is None and is_random(asked)
     _tidy(folder, code, is_new, dry_run, _again(folder, ranks) if drawn else "the same command")
     raise typer.Exit(code)
+
+
+def _restarting(launch: Launch, folder: Path, settings: Settings) -> int:
+    """Start the ranks, and after a failure that need not repeat itself start them again."""
+    restarts = Restarts(folder, settings.launch.restarts)
+    timeout_s = settings.launch.hang_timeout_s
+    with restarts.counting():
+        return start_ranks(replace(launch, again=restarts.again, hang_timeout_s=timeout_s))
 
 
 def _folder(settings: Settings, name: str, given: Path | None, dry_run: bool) -> Path:
@@ -149,8 +161,8 @@ def _tidy(folder: Path, code: int, is_new: bool, dry_run: bool, again: str) -> N
     elif dry_run and folder.exists():
         typer.echo(f"the logs of the dry run are in {folder / LOGS}", err=True)
     elif code in STOPPED:
-        saved = sorted(path.parent.name for path in folder.glob("checkpoints/step-*/manifest.json"))
-        where = f"goes on from {saved[-1]} in {folder}" if saved else "begins again"
+        saved = newest_checkpoint(folder)
+        where = f"goes on from {saved} in {folder}" if saved else "begins again"
         typer.echo(f"stopped by {STOPPED[code]}; {again} {where}", err=True)
 
 

@@ -14,6 +14,7 @@ from lightwork.cli.failures import INTERRUPTED, failures_named
 from lightwork.cli.launching import (
     LOGS,
     is_rank,
+    launch_of,
     ranks_here,
     refuse_ranks,
     start_ranks,
@@ -49,7 +50,9 @@ def verify(
     try:
         # Ranks read what is stored here: all see the same settings, whatever becomes of the file.
         run_id, grace_s = open_run(folder, settings).run_id, settings.launch.grace_s
-        code = start_ranks(["verify", str(folder)], count, folder, run_id, grace_s, environ)
+        code = start_ranks(
+            launch_of(["verify", str(folder)], count, folder, run_id, grace_s, environ)
+        )
     finally:
         _tidy(folder, code)
     raise typer.Exit(code)

@@ -10,9 +10,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightwork.comm.phases import Phase
 from lightwork.comm.told import Told, read_told
-from lightwork.errors import PeerLostError
+from lightwork.errors import LightworkError, PeerLostError
 
+_ASKED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1))
+"""Exit codes of ranks that saved and left because somebody sent them a signal."""
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
 _PEERS_PATIENCE_S = 1.0
@@ -84,12 +87,61 @@ def cause_of(ranks: list[RankProcess]) -> RankProcess | None:
     return min((rank for rank in ranks if rank.failed), key=likelihood, default=None)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why an attempt failed, in short."""
+
+    attempt: int
+    """From 0, of this start."""
+    rank: int
+    """The one whose failure is behind all the others."""
+    what: str
+    """In a line, naming the rank."""
+    step: int
+    """The update it was at; 0 before the first one of the attempt."""
+    examples: str
+    """Ids of the examples it was working on, in words; may be empty."""
+    repeats: bool
+    """Whether a new attempt would fail alike, so that somebody has to mend something."""
+    code: int
+    """The exit code for the whole."""
+    seen_s: float
+    """When it was noticed, on the ``time.monotonic`` clock."""
+
+
+def failure_of(attempt: int, cause: RankProcess, phase: Phase | None) -> Failure:
+    """``phase``: what the rank said last, if anything."""
+    told = cause.told
+    if told is not None:
+        what = f"rank {cause.number}: {' '.join(told.message.split())}"
+    else:
+        place = f" {phase.place}" if phase is not None else ""
+        what = f"rank {cause.number} {_ending(cause)}{place}"
+    return Failure(
+        attempt=attempt,
+        rank=cause.number,
+        what=what,
+        step=phase.step if phase is not None else 0,
+        examples=phase.examples if phase is not None else "",
+        repeats=_repeats(cause, told),
+        code=cause.shell_code,
+        seen_s=cause.ended_s,
+    )
+
+
+def _repeats(cause: RankProcess, told: Told | None) -> bool:
+    """A mistake that somebody must mend, or a rank that left because it was asked to."""
+    if told is not None:
+        return told.repeats
+    return cause.exit_code == LightworkError.exit_code or cause.exit_code in _ASKED
+
+
 def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
     """Say once, on standard error, whose fault the end was and why."""
     told = cause.told
     early = [rank for rank in ranks if rank.exit_code == 0 and rank.ended_s <= cause.ended_s]
     if early and cause.exit_code == PeerLostError.exit_code:
-        _say(
+        say(
             f"rank {early[0].number} of {len(ranks)} ended, with exit code 0, while others were "
             "still at work; all ranks were stopped."
         )
@@ -97,13 +149,13 @@ def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
     if told is not None:
         shown = [other for other in (rank.told for rank in ranks) if other and other.shown]
         if not (told.joint and shown):
-            _say(f"rank {cause.number}: {told.message}")
+            say(f"rank {cause.number}: {told.message}")
         return
-    _say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
+    say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
     lines = _tail(cause)
     if lines:
-        _say(f"The last lines of {cause.log}:")
-        _say("\n".join(f"  {line}" for line in lines))
+        say(f"The last lines of {cause.log}:")
+        say("\n".join(f"  {line}" for line in lines))
 
 
 def _ending(rank: RankProcess) -> str:
@@ -125,6 +177,7 @@ def _tail(rank: RankProcess) -> list[str]:
         return log.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+def say(text: str) -> None:
+    """To the person, on standard error; nothing says nothing."""
+    sys.stderr.write(text and text + "\n")
     sys.stderr.flush()

@@ -231,7 +231,15 @@ class LaunchSettings(Section):
         "auto",
         "Threads of a rank; auto: cores divided by its machine's ranks, with tree by the shares",
     )
-    grace_s: Number = machine(5.0, "Seconds that ranks get to end before they are killed", ge=0)
+    grace_s: Number = machine(
+        30.0, "Seconds that ranks get to save and end after a signal, before they are killed", ge=0
+    )
+    restarts: Whole = machine(
+        10, "New attempts after a rank died or hung; 0: none", ge=0, le=100_000
+    )
+    hang_timeout_s: Positive | None = machine(
+        300.0, "Seconds without progress after which a rank hangs; null: nobody looks"
+    )
 
 
 class Settings(Section):

@@ -1,0 +1,161 @@
+"""When a run starts anew after a failure, and when it stops: what ``restarts.jsonl`` counts.
+
+One line for every start of the command, for every failure and for every end that was in order, each
+with the time. Where the line of an end is missing, the launcher was killed, as by a scheduler that
+will start the job again: the count of that start goes on, and its end counts as a failure, unless
+there was a new checkpoint in between. After an end that was in order a new command counts from
+none, so a person may simply try again; but a step that failed too often before gets one attempt
+then, not three, until the run has come past it. So whoever starts a hopeless step over and over
+ends each time after one attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from lightwork.cli.launching import LOGS
+from lightwork.comm.supervisor import Answer
+from lightwork.comm.verdict import Failure
+from lightwork.errors import LaunchError
+from lightwork.telemetry.lines import json_lines, open_lines
+
+FILE = "restarts.jsonl"
+SAME_STEP = 3
+"""So often may one step fail, by whatever death."""
+_SHOWN_REASONS = 3
+_REASON_CHARACTERS = 300
+
+
+def newest_checkpoint(run: Path) -> str | None:
+    """The name of the newest checkpoint that was written to its end; reading it verifies it."""
+    names = [path.parent.name for path in run.glob("checkpoints/step-*/manifest.json")]
+    return max(names, key=lambda name: (len(name), name), default=None)
+
+
+class Restarts:
+    """The failures of one run, over all its starts."""
+
+    def __init__(self, run: Path, most: int) -> None:
+        """``most``: new attempts that a start may have; 0: nothing is counted."""
+        self._run = run
+        self._most = most
+        self._path = run / FILE
+        self._spent = 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Around one start of the command, which is noted with its end.
+
+        Raises LaunchError where killed launchers have used up the count.
+        """
+        if not self._most:
+            yield
+            return
+        newest = newest_checkpoint(self._run)
+        self._spent = spent(json_lines(self._path), newest)
+        self._note({"event": "start", "newest": newest})
+        try:
+            if self._spent > self._most:
+                raise LaunchError(self._killed_too_often())
+            yield
+        finally:
+            self._note({"event": "end"})
+
+    def again(self, failure: Failure) -> Answer:
+        """Whether a new attempt follows, and what to say."""
+        if not self._most:
+            return Answer(False, "")
+        self._spent += 1
+        self._note(
+            {
+                "event": "failure",
+                "attempt": failure.attempt,
+                "step": failure.step,
+                "rank": failure.rank,
+                "reason": _short(failure.what),
+                "examples": failure.examples,
+            }
+        )
+        same = failures_of(failure.step, json_lines(self._path))
+        if len(same) >= SAME_STEP:
+            return Answer(False, self._same_step(failure.step, same))
+        if self._spent > self._most:
+            return Answer(False, self._used_up())
+        where = f"attempt {self._spent + 1} of at most {self._most + 1} {self._going_on()}"
+        return Answer(True, f"{_short(failure.what)}; {where}")
+
+    def _going_on(self) -> str:
+        newest = newest_checkpoint(self._run)
+        return f"goes on from {newest}" if newest else "begins again"
+
+    def _same_step(self, step: int, same: Sequence[dict[str, Any]]) -> str:
+        where = f"step {step}" if step else "what comes before the first step"
+        reasons = list(dict.fromkeys(line["reason"] for line in same))[-_SHOWN_REASONS:]
+        examples = next((line["examples"] for line in reversed(same) if line["examples"]), "")
+        of = f"; the examples at work were {examples}" if examples else ""
+        return (
+            f"{where} has failed {len(same)} times ({'; '.join(reasons)}){of}. So there is no "
+            f"further attempt: look at these examples, at the memory of the machine and at the "
+            f"logs in {self._run / LOGS}. After that the same command {self._going_on()}, once."
+        )
+
+    def _used_up(self) -> str:
+        return (
+            f"this was attempt {self._spent}, and launch.restarts allows no more; {self._path} "
+            f"lists the failures. Once the reason is mended, the same command {self._going_on()} "
+            "and counts anew; launch.restarts=100 allows more."
+        )
+
+    def _killed_too_often(self) -> str:
+        return (
+            f"this run was killed with its launcher, or failed, {self._spent} times and has "
+            f"written no checkpoint meanwhile; launch.restarts allows {self._most}. Usually memory "
+            "ran out or a time limit is too short: look there, and let checkpoint.every_minutes be "
+            f"less. The same command then counts anew; {self._path} lists what happened."
+        )
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        """Append a line, on the disk before this returns."""
+        if not self._run.is_dir():
+            return  # a mistake left no run
+        line = json.dumps({"time_unix_s": time.time(), **entry}, ensure_ascii=False)
+        with open_lines(self._path) as file:
+            file.write((line + "\n").encode())
+            os.fsync(file.fileno())
+
+
+def spent(lines: Sequence[dict[str, Any]], newest: str | None) -> int:
+    """How much of its count a start has used before it begins, beside the checkpoint ``newest``."""
+    count, before, ended = 0, newest, True
+    for line in [*lines, {"event": "start", "newest": newest}]:
+        event = line.get("event")
+        if event == "failure":
+            count += 1
+        elif event == "start":
+            progress = line.get("newest") != before
+            count = 0 if ended or progress else count + 1
+            before = line.get("newest")
+        ended = event == "end"
+    return count
+
+
+def failures_of(step: int, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The failures at this step since the run last failed at a later one."""
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        if line.get("event") == "failure" and line["step"] > step:
+            found = []
+        elif line.get("event") == "failure" and line["step"] == step:
+            found.append(line)
+    return found
+
+
+def _short(text: str) -> str:
+    return shorten(text, _REASON_CHARACTERS, placeholder=" …")
