@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test long check bench exact steps planning format clean
+.PHONY: setup demo test long faults check bench exact steps planning format clean
 
 setup: $(READY)
 
@@ -25,6 +25,10 @@ test: setup
 # What takes minutes: whole runs whose blocks are compiled, and every command of the benchmarks.
 long: setup
 	$(BIN)/python -m pytest -m long
+
+# Runs that are killed and stopped in many places: some minutes on two cores.
+faults: setup
+	$(BIN)/python -m pytest tests/processes tests/comm tests/runs/test_kills.py -m "long or not long"
 
 check: setup
 	$(BIN)/ruff format --check .
