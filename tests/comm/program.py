@@ -106,6 +106,8 @@ def dies(folder: Path) -> None:
     phases.enter("forward")
     if int(ATTEMPT) < int((folder / "deaths").read_text()):
         if RANK == 1:
+            while not (folder / f"attempt{ATTEMPT}.rank0").exists():
+                time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(60)
 
