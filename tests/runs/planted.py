@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -263,4 +264,20 @@ def no_data_for_step_3(settings: str, run: str, *overrides: str) -> None:
         return piece(self, step, *rest)
 
     plant(loader.Loader, "_piece", unreadable)
+    train(settings, run, *overrides)
+
+
+def die_in_step_6(settings: str, run: str, *overrides: str) -> None:
+    """All ranks vanish, as in a crash, once the snapshot of step 4 has been written."""
+    compute = Gradients.compute
+
+    def dying(self: Gradients, step: int, *rest: Any) -> Any:
+        if step == 6:
+            for thread in threading.enumerate():
+                if thread.name == "lightwork-checkpoint":
+                    thread.join()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return compute(self, step, *rest)
+
+    plant(Gradients, "compute", dying)
     train(settings, run, *overrides)

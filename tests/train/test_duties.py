@@ -8,10 +8,12 @@ import pytest
 
 from lightwork.comm.group import Group
 from lightwork.errors import StepError
+from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.control import NO_WISHES, Wishes
-from lightwork.train.duties import Best, Calendar, Duties, Scores, State, Sums
+from lightwork.train.duties import Duties, State, Sums
 from lightwork.train.evaluate import Evaluation
+from lightwork.train.scores import Best, Scores
 from tests.ranks import run_as_threads
 
 

@@ -16,10 +16,12 @@ from torch import Tensor
 from lightwork.comm.group import Group
 from lightwork.disk import Storage
 from lightwork.errors import CheckpointError
+from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints, Part, read_tensors
 from lightwork.train.control import NO_WISHES, Wishes
-from lightwork.train.duties import Best, Calendar, Duties, Scores, State, Sums
+from lightwork.train.duties import Duties, State, Sums
 from lightwork.train.evaluate import Evaluation
+from lightwork.train.scores import Best, Scores
 from lightwork.train.writer import HostCopies, Writer
 from tests.ranks import run_as_threads
 from tests.train.test_checkpoint import parts

@@ -35,12 +35,14 @@ from lightwork.sync.ddp import DdpSync
 from lightwork.sync.tree import Tree
 from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
-from lightwork.train.duties import Best, Sums
+from lightwork.train.duties import Sums
 from lightwork.train.memory import fit
 from lightwork.train.model import Model
 from lightwork.train.optimizer import AdamWOptions, LocalUpdate
 from lightwork.train.precision import Name, Precision
 from lightwork.train.schedule import Schedule, scaled_rate
+from lightwork.train.scores import Best
+from lightwork.train.snapshots import Snapshots
 from lightwork.train.step import Rules, Stepper
 
 log = logging.getLogger("lightwork")
@@ -56,6 +58,12 @@ class Start:
     folder: Path
     record: RunRecord
     prepared: Prepared
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """Those of this machine, where all ranks are on it: every rank reads what one wrote."""
+        alone = self.world.local_size == self.world.size
+        return Snapshots(self.record.run_id) if alone else None
 
     @property
     def shares(self) -> int:
@@ -87,7 +95,7 @@ class Ready:
 
 def make_ready(start: Start) -> Ready:
     """Build everything and go to where the run stands; called on every rank."""
-    resume = newest(start.group, start.folder, start.record.run_id)
+    resume = newest(start.group, start.folder, start.record.run_id, start.snapshots)
     model, sync = _model(start, str(resume.model) if resume else start.settings.model.source)
     update = LocalUpdate(model.module, _adamw(start.settings))
     if resume:
@@ -147,7 +155,7 @@ def _fit(start: Start, model: Model, loader: Loader) -> None:
 def _facts(start: Start, model: Model, loader: Loader) -> dict[str, Any]:
     """What all checkpoints of this start say."""
     store, ranks = start.prepared.train, start.group.size
-    facts = constant_facts(store, ranks, start.record.identity, start.settings)
+    facts = constant_facts(store, ranks, start.record, start.settings)
     strategy = start.settings.sync.strategy
     facts["fingerprint"] = fingerprint(start.group, model, strategy, loader.cutting)
     return facts

@@ -19,12 +19,14 @@ from lightwork.comm.group import Group
 from lightwork.data.loader import Loader
 from lightwork.data.store import Store
 from lightwork.errors import CheckpointError
-from lightwork.settings import Settings, to_yaml
+from lightwork.settings import RunRecord, Settings, to_yaml
 from lightwork.tasks.extractive.model import save_model
 from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
-from lightwork.train.duties import Best, Sums
+from lightwork.train.duties import Sums
 from lightwork.train.optimizer import LocalUpdate
 from lightwork.train.replicas import checksum_of, send_tensors, sums_of
+from lightwork.train.scores import Best
+from lightwork.train.snapshots import Snapshots
 from lightwork.train.step import Stepper
 from lightwork.train.writer import HostCopies
 
@@ -56,15 +58,17 @@ class Resume:
         return self.checkpoint / "model"
 
 
-def newest(group: Group, run: Path, run_id: str) -> Resume | None:
-    """The newest checkpoint of the run that verifies, found by rank 0; None when the run has none.
+def newest(group: Group, run: Path, run_id: str, snapshots: Snapshots | None) -> Resume | None:
+    """The newest state of the run that verifies, found by rank 0; None when the run has none.
+
+    It is a checkpoint, or the snapshot that is newer than all of them.
 
     Raises CheckpointError on all ranks together when there are some and none verifies.
     """
     found: dict[str, Any] = {}
     if group.rank == 0:
         try:
-            path = Checkpoints(run, run_id).newest(log.warning)
+            path = _newest(Checkpoints(run, run_id), snapshots)
             if path is not None:
                 found = {"checkpoint": str(path), "state": read_state(path)}
         except CheckpointError as error:
@@ -76,6 +80,21 @@ def newest(group: Group, run: Path, run_id: str) -> Resume | None:
         return None
     state = found["state"]
     return Resume(Path(found["checkpoint"]), state["step"], state["windows"], state)
+
+
+def _newest(checkpoints: Checkpoints, snapshots: Snapshots | None) -> Path | None:
+    on_disk, problem = None, None
+    try:
+        on_disk = checkpoints.newest(log.warning)
+    except CheckpointError as error:
+        problem = error
+    found = snapshots.newer_than(on_disk) if snapshots is not None else None
+    if found is not None:
+        log.info("going on from the snapshot in memory, which is newer than every checkpoint")
+        return found
+    if problem is not None:
+        raise problem
+    return on_disk
 
 
 def take_over(
@@ -160,7 +179,7 @@ def checkpoint_parts(
 
 
 def constant_facts(
-    store: Store, ranks: int, identity: dict[str, Any], settings: Settings
+    store: Store, ranks: int, record: RunRecord, settings: Settings
 ) -> dict[str, Any]:
     """What every checkpoint of this start says beside how the run stands there."""
     return {
@@ -171,7 +190,8 @@ def constant_facts(
         "threads": torch.get_num_threads(),
         "lightwork": __version__,
         "torch": torch.__version__,
-        "identity": identity,
+        "attempt": record.attempts,
+        "identity": record.identity,
         "settings": to_yaml(settings),
         "impossible": bool(store.facts["impossible"]),
     }

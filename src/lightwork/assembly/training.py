@@ -35,13 +35,15 @@ from lightwork.settings import (
 )
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
+from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.determinism import refusals_named
-from lightwork.train.duties import Calendar, Duties, Scores, State
+from lightwork.train.duties import Duties, State
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
 from lightwork.train.precision import chosen
 from lightwork.train.replicas import check_alike
+from lightwork.train.scores import Scores
 
 log = logging.getLogger("lightwork")
 
@@ -163,6 +165,7 @@ def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
 def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSignals) -> Duties:
     settings, dev = start.settings, start.prepared.dev
     checkpoint, minutes = settings.checkpoint, settings.train.max_minutes
+    hot = checkpoint.snapshot_every_steps
     calendar = Calendar(
         last_step=ready.schedule.total_steps,
         epoch_steps=ready.loader.batches_per_epoch,
@@ -172,6 +175,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSigna
         evaluate_every_steps=settings.train.evaluate_every_steps,
         patience=settings.train.patience,
         check_every_steps=settings.train.check_replicas_every_steps,
+        snapshot_every_steps=hot if start.snapshots else None,
         ends_s=minutes and start.world.started_s + minutes * 60,
         stop_signal=lambda: signals.received,
     )
@@ -183,7 +187,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSigna
         start.group,
         calendar,
         Checkpoints(start.folder, start.record.run_id),
-        held_alike(start, ready),
+        replace(held_alike(start, ready), snapshots=start.snapshots if hot else None),
         score,
         Scores(start.folder, telemetry.charts),
     )

@@ -106,7 +106,7 @@ def _try_checkpoint(start: Start, ready: Ready) -> None:
         except CheckpointError as error:
             problem = str(error)
     _agree(start.group, problem)
-    resume = newest(start.group, start.folder, start.record.run_id)
+    resume = newest(start.group, start.folder, start.record.run_id, None)
     assert resume is not None
     assert resume.step == step
     path = resume.checkpoint

@@ -220,6 +220,9 @@ class CheckpointSettings(Section):
     every_steps: AtLeastOne | None = machine(
         None, "Steps between two checkpoints; null: none by the count"
     )
+    snapshot_every_steps: AtLeastOne | None = machine(
+        None, "Steps between two copies in /dev/shm, for when a process dies; null: none"
+    )
     keep: Whole = machine(3, "Newest checkpoints that are kept, besides the best one", ge=1)
 
 

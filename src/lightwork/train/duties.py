@@ -2,81 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from lightwork.comm.group import Group
 from lightwork.comm.phases import enter
 from lightwork.comm.signals import Stopped, name_of
 from lightwork.errors import CheckpointError
-from lightwork.telemetry.charts import Charts
-from lightwork.telemetry.lines import (
-    EVALUATIONS,
-    METRIC,
-    open_lines,
-    read_evaluations,
-    since_best,
-)
+from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints, Part
 from lightwork.train.control import NO_WISHES, Wishes
 from lightwork.train.evaluate import Evaluation
+from lightwork.train.scores import Best, Scores
+from lightwork.train.snapshots import Snapshots
 from lightwork.train.writer import Writer
 
 log = logging.getLogger("lightwork")
 
 Sums = Mapping[str, int]
 """By name, the sum over all bits of each tensor that ranks hold; empty where there is one rank."""
-
-
-@dataclass(frozen=True)
-class Calendar:
-    """When duties are due. Steps count updates; None: never for this reason."""
-
-    last_step: int
-    epoch_steps: int
-    save_every_s: float | None
-    save_every_steps: int | None
-    keep: int
-    evaluate_every_steps: int | None
-    """None: at the end of every epoch."""
-    patience: int | None = None
-    """Evaluations without a better score after which training stops; None: never."""
-    check_every_steps: int | None = None
-    """Steps between two checks that ranks hold the same, besides those before every checkpoint."""
-    ends_s: float | None = None
-    """When the run has had its time, on the monotonic clock; None: it may take any."""
-    stop_signal: Callable[[], int] = lambda: 0
-    """The number of the signal that asked this process to leave; 0: none did."""
-
-    def evaluate_after(self, step: int) -> bool:
-        """Whether the model is scored after this step."""
-        return step == self.last_step or step % (self.evaluate_every_steps or self.epoch_steps) == 0
-
-    def save_after(self, step: int) -> bool:
-        """Whether a checkpoint is written after this step, whatever the clock says."""
-        return step == self.last_step or _every(self.save_every_steps, step)
-
-    def check_after(self, step: int) -> bool:
-        """Whether ranks are checked to hold the same after this step, checkpoint or not."""
-        return _every(self.check_every_steps, step)
-
-
-def _every(steps: int | None, step: int) -> bool:
-    return steps is not None and step % steps == 0
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best evaluation so far."""
-
-    step: int
-    score: float
 
 
 @dataclass(frozen=True)
@@ -87,40 +34,8 @@ class State:
     """What the checkpoint of a step holds: copies that stay until the next are asked for."""
     check: Callable[[int], Sums]
     """Raises StepError on all ranks together where they do not hold the same after a step."""
-
-
-class Scores:
-    """``evaluations.jsonl``: one line for every evaluation, kept over restarts."""
-
-    def __init__(self, run: Path, charts: Charts | None = None) -> None:
-        """``charts``: where the scores are drawn as well."""
-        self._run = run
-        self._charts = charts
-
-    def add(self, step: int, scores: dict[str, float | int]) -> None:
-        """Write down an evaluation, on the disk before this returns."""
-        with open_lines(self._run / EVALUATIONS) as file:
-            file.write((json.dumps({"step": step, **scores}) + "\n").encode())
-            os.fsync(file.fileno())
-        if self._charts is not None:
-            self._charts.scalars({f"dev/{name}": score for name, score in scores.items()}, step)
-
-    def until(self, step: int) -> dict[int, float]:
-        """Step -> the score that decides, of all evaluations up to ``step``."""
-        return {
-            number: scores[METRIC]
-            for number, scores in read_evaluations(self._run).items()
-            if number <= step and METRIC in scores
-        }
-
-    def best(self, step: int) -> Best | None:
-        """The best evaluation up to ``step``, the first of equal ones."""
-        found = sorted(self.until(step).items())
-        return Best(*max(found, key=lambda entry: entry[1])) if found else None
-
-    def since_best(self, step: int) -> int:
-        """Evaluations up to ``step`` after the first one with the best score."""
-        return since_best([score for _, score in sorted(self.until(step).items())])
+    snapshots: Snapshots | None = None
+    """Where it is kept in memory between two checkpoints; None: nowhere."""
 
 
 class Duties:
@@ -157,12 +72,20 @@ class Duties:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._settle()
+            self._forget_snapshot()
             return
         if self._writer.writing:
             log.info("waiting for the checkpoint that is being written")
         problem = self._writer.wait()  # other ranks are not told: they may be gone
         if problem is not None:
             log.error("%s", problem)
+        elif issubclass(kind, Stopped):
+            self._forget_snapshot()
+
+    def _forget_snapshot(self) -> None:
+        """There is a checkpoint that is as new."""
+        if self._state.snapshots is not None and self._group.rank == 0:
+            self._state.snapshots.remove()
 
     def wishes(self) -> Wishes:
         """What this rank asks for; there is one clock for all, that of rank 0."""
@@ -209,6 +132,8 @@ class Duties:
         if save:
             enter("save")
             self._save(step, sums)  # before evaluating, and written beside it
+        elif self._calendar.snapshot_after(step):
+            self._snapshot(step, sums)
         if agreed.stop_signal:
             self._settle()
             log.info("stopped by %s after step %d, saved", name_of(agreed.stop_signal), step)
@@ -244,6 +169,15 @@ class Duties:
         if self._group.rank == 0:
             self._writer.begin(step, self._state.parts(step, sums, self._scores.best(step)))
         self._saved_step, self._saved_s = step, time.monotonic()
+
+    def _snapshot(self, step: int, sums: Sums) -> None:
+        """Begin the snapshot of ``step``; it is left out while something else is being written."""
+        snapshots = self._state.snapshots
+        if self._group.rank or snapshots is None or self._writer.writing or self._writer.failed:
+            return
+        self._writer.wait()
+        parts = self._state.parts(step, sums, self._scores.best(step))
+        self._writer.begin(step, parts, snapshots.save)
 
     def _settle(self, best_step: int | None = None) -> None:
         """Wait until nothing is being written, and let ``best`` point to what is; on rank 0.

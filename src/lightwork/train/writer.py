@@ -19,6 +19,10 @@ from lightwork.train.checkpoint import Part
 log = logging.getLogger("lightwork")
 
 
+Save = Callable[[int, Sequence[Part]], object]
+"""Given a step and what its checkpoint holds."""
+
+
 class Writer:
     """Writes one checkpoint at a time in a thread of its own.
 
@@ -26,7 +30,7 @@ class Writer:
     that was begun.
     """
 
-    def __init__(self, save: Callable[[int, Sequence[Part]], object]) -> None:
+    def __init__(self, save: Save) -> None:
         self._save = save
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
@@ -41,14 +45,15 @@ class Writer:
         """Whether a checkpoint could not be written, and :meth:`wait` has not said so yet."""
         return self._problem is not None
 
-    def begin(self, step: int, parts: Sequence[Part]) -> None:
+    def begin(self, step: int, parts: Sequence[Part], save: Save | None = None) -> None:
         """Write the checkpoint of ``step``; the one before must have been waited for.
 
-        What ``parts`` hold must not change until :meth:`wait` returns.
+        What ``parts`` hold must not change until :meth:`wait` returns. ``save``: another way to
+        write it than that of this writer.
         """
         assert self._thread is None
         self._thread = threading.Thread(
-            target=self._run, args=(step, parts), name="lightwork-checkpoint"
+            target=self._run, args=(step, parts, save or self._save), name="lightwork-checkpoint"
         )
         self._thread.start()
 
@@ -60,9 +65,9 @@ class Writer:
         problem, self._problem = self._problem, None
         return problem
 
-    def _run(self, step: int, parts: Sequence[Part]) -> None:
+    def _run(self, step: int, parts: Sequence[Part], save: Save) -> None:
         try:
-            self._save(step, parts)
+            save(step, parts)
         except CheckpointError as error:
             self._problem = str(error)
         except Exception as error:  # told to all ranks, who stop together
