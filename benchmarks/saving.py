@@ -2,7 +2,7 @@
 
 A model with the state of AdamW is saved in two ways in alternation. Blocking, training would wait
 for the whole: written, put on the disk, read back, verified, older ones deleted. As lightwork does
-it, training waits for a checksum and a copy in memory, and the rest is done beside the next steps.
+it, training waits for a copy in memory, and the rest is done beside the next steps.
 Both times are taken, and what a training step takes alone and while a checkpoint is being written.
 The memory for copies is had when the first is made, which takes longer and is shown by itself.
 """
@@ -13,7 +13,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ class Standing:
         return {"skipped_steps": 0, "loss_scale": 1.0, "steady_steps": 0}
 
 
-def parts_of(learner: Learner, tokenizer: Any) -> Callable[[int], Sequence[Part]]:
+def parts_of(learner: Learner, tokenizer: Any) -> Callable[[int], Iterable[Part]]:
     """What a training would save of ``learner``, copied."""
     cutting = Cutting(seed=42, batch_size=1, shares=1, micro_batch_tokens=8192, round_to=1)
     lengths, weights = np.ones(1, np.int32), np.ones(1, np.float32)
@@ -69,7 +69,7 @@ def parts_of(learner: Learner, tokenizer: Any) -> Callable[[int], Sequence[Part]
     return lambda step: parts(step, {}, None)
 
 
-def measure(learner: Learner, parts: Callable[[int], Sequence[Part]], folder: Path) -> Pair:
+def measure(learner: Learner, parts: Callable[[int], Iterable[Part]], folder: Path) -> Pair:
     """Save twice in ``folder``, with steps in between."""
     checkpoints = Checkpoints(folder)
     save = partial(checkpoints.save, keep=1)
@@ -140,8 +140,8 @@ def parsed(given: list[str] | None) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default=MODEL)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--windows", type=int, default=8)
-    parser.add_argument("--tokens", type=int, default=192)
+    parser.add_argument("--windows", type=int, default=4)
+    parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--folder", type=Path, help="on the disk to measure; default: temporary")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -150,7 +150,7 @@ def test_a_missing_or_late_sync_would_be_found(tmp_path: Path, storage: type[Not
 class RoomFirst(Checkpoints):
     """Old ones are deleted to make room for the new one."""
 
-    def save(self, step: int, parts: Sequence[Part], keep: int) -> None:
+    def save(self, step: int, parts: Iterable[Part], keep: int) -> None:
         for _, path in self.all():
             self._storage.remove(path)
         self.write(step, parts)

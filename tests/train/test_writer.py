@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -57,10 +57,10 @@ class Full(Storage):
         super().write(path, content)
 
 
-def copying(weights: Tensor) -> Callable[[int, Sums, Best | None], Sequence[Part]]:
+def copying(weights: Tensor) -> Callable[[int, Sums, Best | None], Iterable[Part]]:
     copies = HostCopies()
 
-    def copied(step: int, sums: Sums, best: Best | None) -> Sequence[Part]:
+    def copied(step: int, sums: Sums, best: Best | None) -> Iterable[Part]:
         state = {"step": step, "best": best and [best.step, best.score]}
         return [Part("w", copies.take({"w": weights})), Part("state", state)]
 
@@ -114,7 +114,7 @@ def test_a_second_checkpoint_waits_for_the_first() -> None:
     order: list[str] = []
     go_on = threading.Event()
 
-    def save(step: int, parts: Sequence[Part]) -> None:
+    def save(step: int, parts: Iterable[Part]) -> None:
         order.append(f"begin {step}")
         if step == 1:
             assert go_on.wait(WAIT_S)
@@ -229,7 +229,7 @@ def test_a_failure_at_the_end_or_before_an_evaluation_is_told_too(
 
 
 def test_what_is_no_failure_of_the_disk_is_told_with_its_kind(tmp_path: Path) -> None:
-    def broken(step: int, parts: Sequence[Part]) -> None:
+    def broken(step: int, parts: Iterable[Part]) -> None:
         raise RuntimeError("a mistake")
 
     writer = Writer(broken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -87,8 +87,8 @@ class Ready:
     loader: Loader
     schedule: Schedule
     update: LocalUpdate
-    parts: Callable[[int, Sums, Best | None], Sequence[Part]]
-    """What the checkpoint of a step holds, copied."""
+    parts: Callable[[int, Sums, Best | None], Iterable[Part]]
+    """What the checkpoint of a step holds, copied when this is called."""
     done_steps: int
     """Updates the model holds already."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -149,14 +149,12 @@ def checkpoint_parts(
     loader: Loader,
     stepper: Stepper,
     facts: dict[str, Any],
-) -> Callable[[int, Sums, Best | None], Sequence[Part]]:
+) -> Callable[[int, Sums, Best | None], Iterable[Part]]:
     """What the checkpoint of a step holds; ``facts`` are those that no step changes."""
     weights, moments = HostCopies(), HostCopies()
 
-    def parts(step: int, sums: Sums, best: Best | None) -> Sequence[Part]:
+    def parts(step: int, sums: Sums, best: Best | None) -> Iterable[Part]:
         cutting = asdict(loader.cutting)
-        held = saved_tensors(module, update)
-        sums = {name: sums[name] for name in held} if sums else sums_of(held)
         state = {
             "step": step,
             "position": asdict(loader.position(step)),
@@ -166,14 +164,20 @@ def checkpoint_parts(
             "stepper": stepper.state(),
             "sync": {},  # no strategy keeps anything from one step to the next
             "best": best and asdict(best),
-            "checksum": checksum_of(sums),
         }
-        copied = weights.take(module.state_dict())
-        return (
-            Part("model", partial(save_model, module, tokenizer, weights=copied)),
-            Part("optimizer", moments.take(update.parts())),
-            Part("state", state),
-        )
+        names = saved_tensors(module, update).keys()
+        copied, kept = weights.take(module.state_dict()), moments.take(update.parts())
+
+        def made() -> Iterator[Part]:
+            """Whatever can be done beside training."""
+            yield Part("model", partial(save_model, module, tokenizer, weights=copied))
+            yield Part("optimizer", kept)
+            held = {**copied, **kept}
+            own = sums or sums_of({name: held[name] for name in names})
+            checksum = checksum_of({name: own[name] for name in names})
+            yield Part("state", {**state, "checksum": checksum})
+
+        return made()
 
     return parts
 

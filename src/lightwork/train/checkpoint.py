@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,12 +66,12 @@ class Checkpoints:
         """Where the checkpoint of ``step`` lies, or would."""
         return self.folder / f"step-{step:06d}"
 
-    def save(self, step: int, parts: Sequence[Part], keep: int) -> None:
+    def save(self, step: int, parts: Iterable[Part], keep: int) -> None:
         """:meth:`write`, and then :meth:`rotate`: nothing is deleted for what does not verify."""
         self.write(step, parts)
         self.rotate(step, keep)
 
-    def write(self, step: int, parts: Sequence[Part]) -> Path:
+    def write(self, step: int, parts: Iterable[Part]) -> Path:
         """Write, verify and publish the checkpoint of ``step``; an older one of it gives way."""
         target = self.at(step)
         try:

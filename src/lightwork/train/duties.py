@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,8 +30,9 @@ Sums = Mapping[str, int]
 class State:
     """What all ranks hold alike between two steps."""
 
-    parts: Callable[[int, Sums, Best | None], Sequence[Part]]
-    """What the checkpoint of a step holds: copies that stay until the next are asked for."""
+    parts: Callable[[int, Sums, Best | None], Iterable[Part]]
+    """What the checkpoint of a step holds, copied when this is called; the copies stay until the
+    next call, and another thread goes through the parts."""
     check: Callable[[int], Sums]
     """Raises StepError on all ranks together where they do not hold the same after a step."""
     snapshots: Snapshots | None = None

@@ -23,8 +23,11 @@ from lightwork.errors import LaunchError, StepError
 _BASE = 6364136223846793005
 """The multiplier of Knuth's MMIX generator (The Art of Computer Programming 2, 3.3.4): it passes
 the spectral test, so no short sum of its neighbouring powers is zero, and it is 5 modulo 8."""
-_PIECE_WORDS = 1 << 17
-"""What is multiplied at once: enough for a GPU, and within a CPU's cache."""
+_PIECE_WORDS = 1 << 15
+"""What is multiplied at once: within a CPU's cache, and so little that PyTorch does it in one
+thread, so that it can be done beside training."""
+_GPU_PIECES = 4
+"""So many of them on a GPU, where every one has its price."""
 _WORDS = {1: torch.uint8, 2: torch.int16}
 """Whole numbers with the bits of an element, by its bytes; larger ones are several of four."""
 
@@ -168,23 +171,24 @@ def _sum(tensor: Tensor) -> Tensor:
     words = tensor.reshape(-1).view(_WORDS.get(tensor.itemsize, torch.int32))
     powers = _powers(tensor.device)
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
-    for piece in reversed(words.split(_PIECE_WORDS)):
-        total = total * _whole_piece() + (piece * powers[: len(piece)]).sum()
+    for piece in reversed(words.split(len(powers))):
+        total = total * _whole_piece(len(powers)) + (piece * powers[: len(piece)]).sum()
     return total
 
 
 @cache
 def _powers(device: torch.device) -> Tensor:
     """``_BASE`` to the powers 0, 1, … of a piece, modulo 2^64."""
-    factors = torch.full((_PIECE_WORDS,), _BASE, dtype=torch.int64)
+    words = _PIECE_WORDS if device.type == "cpu" else _PIECE_WORDS * _GPU_PIECES
+    factors = torch.full((words,), _BASE, dtype=torch.int64)
     factors[0] = 1
     return factors.cumprod(0).to(device)
 
 
 @cache
-def _whole_piece() -> int:
+def _whole_piece(words: int) -> int:
     """``_BASE`` to the power of a piece's length, modulo 2^64, as a signed number."""
-    power = pow(_BASE, _PIECE_WORDS, 1 << 64)
+    power = pow(_BASE, words, 1 << 64)
     return power - (1 << 64) if power >= 1 << 63 else power
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from torch import Tensor
@@ -35,14 +35,15 @@ class Snapshots:
         self._checkpoints = Checkpoints(self._own / run_id, run_id)
         self._given_up = False
 
-    def save(self, step: int, parts: Sequence[Part]) -> None:
+    def save(self, step: int, parts: Iterable[Part]) -> None:
         """Replace the snapshot by that of ``step``; where there is no room, say so once."""
         if self._given_up:
             return
+        held = list(parts)
         try:
             self._make_own_folder()
-            self._check_room(parts)
-            self._checkpoints.save(step, parts, keep=1)
+            self._check_room(held)
+            self._checkpoints.save(step, held, keep=1)
         except (CheckpointError, OSError) as error:
             self._given_up = True
             self.remove()

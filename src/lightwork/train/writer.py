@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from lightwork.train.checkpoint import Part
 log = logging.getLogger("lightwork")
 
 
-Save = Callable[[int, Sequence[Part]], object]
+Save = Callable[[int, Iterable[Part]], object]
 """Given a step and what its checkpoint holds."""
 
 
@@ -45,7 +45,7 @@ class Writer:
         """Whether a checkpoint could not be written, and :meth:`wait` has not said so yet."""
         return self._problem is not None
 
-    def begin(self, step: int, parts: Sequence[Part], save: Save | None = None) -> None:
+    def begin(self, step: int, parts: Iterable[Part], save: Save | None = None) -> None:
         """Write the checkpoint of ``step``; the one before must have been waited for.
 
         What ``parts`` hold must not change until :meth:`wait` returns. ``save``: another way to
@@ -65,7 +65,7 @@ class Writer:
         problem, self._problem = self._problem, None
         return problem
 
-    def _run(self, step: int, parts: Sequence[Part], save: Save) -> None:
+    def _run(self, step: int, parts: Iterable[Part], save: Save) -> None:
         try:
             save(step, parts)
         except CheckpointError as error:
