@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from lightwork.assembly import training
+from lightwork.assembly import opening
 from lightwork.assembly.fingerprint import LEDGER, Fingerprint, fingerprint, note_changes
 from lightwork.comm.group import Group
 from lightwork.data.loader import Cutting
@@ -122,6 +122,6 @@ def test_threads_with_the_tree(
     (tmp_path / "s.yaml").write_text("data:\n  train: t.json\nmodel:\n  source: scratch\n")
     overrides = [f"sync.strategy={strategy}", f"launch.threads={given}"]
     settings = load_settings(tmp_path / "s.yaml", overrides)
-    monkeypatch.setattr(training, "usable_cores", lambda: 16)
-    assert training._threads(settings, recorded, 4) == threads
-    assert threads is None or training._threads(settings, threads, 4) == threads
+    monkeypatch.setattr(opening, "usable_cores", lambda: 16)
+    assert opening._threads(settings, recorded, 4) == threads
+    assert threads is None or opening._threads(settings, threads, 4) == threads

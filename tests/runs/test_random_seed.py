@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lightwork.assembly import training
+from lightwork.assembly import opening
 from lightwork.comm.group import Group
 from lightwork.errors import LaunchError
 from lightwork.settings import RunRecord, load_settings, read_run
@@ -72,7 +72,7 @@ def test_what_was_asked_for_is_compared_and_not_what_was_drawn(
         asked = [first, second][group.rank]
         settings = load_settings(world.settings, [f"train.seed={asked}"])
         try:
-            return training._begin(group, settings, tmp_path / "run", "cpu")
+            return opening.begin(group, settings, tmp_path / "run", "cpu")
         except LaunchError as error:
             return str(error)
 

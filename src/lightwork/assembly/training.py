@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import shlex
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,16 @@ import torch
 
 from lightwork.assembly.building import is_deterministic, place_of_this_rank, shown_path
 from lightwork.assembly.fingerprint import LEDGER
+from lightwork.assembly.opening import begin, only_training
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
-from lightwork.comm.group import Group
 from lightwork.comm.phases import enter
 from lightwork.comm.signals import StopSignals
-from lightwork.comm.world import open_group, usable_cores
-from lightwork.disk import try_lock
-from lightwork.errors import LaunchError, NotFiniteError, RunError
+from lightwork.comm.world import open_group
+from lightwork.errors import NotFiniteError
 from lightwork.settings import (
-    RunRecord,
     Settings,
-    identity,
     numbered,
-    open_run,
     to_yaml,
     write_run,
 )
@@ -41,14 +36,10 @@ from lightwork.train.determinism import refusals_named
 from lightwork.train.duties import Duties, State
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
-from lightwork.train.precision import chosen
 from lightwork.train.replicas import check_alike
 from lightwork.train.scores import Scores
 
 log = logging.getLogger("lightwork")
-
-LOCK_TRIES = 5
-"""One who lists runs may hold a folder's lock for an instant."""
 
 
 def run_train(settings: Settings, run: Path) -> None:
@@ -77,73 +68,15 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
         prepared = prepare(settings)
         enter("meeting")
         # The group comes last, so that no rank waits in it for data to be prepared.
-        lock = _only_training(run) if world.rank == 0 else nullcontext()
+        lock = only_training(run) if world.rank == 0 else nullcontext()
         with lock, open_group(world, settings.sync.timeout_s) as group:
             enter("build")
-            record = _begin(group, settings, run, world.device)
+            record = begin(group, settings, run, world.device)
             settings = numbered(settings, record.identity)
             if record.threads is not None:
                 torch.set_num_threads(record.threads)
             with refusals_named():
                 yield Start(group, world, settings, run, record, prepared)
-
-
-@contextmanager
-def _only_training(run: Path) -> Iterator[None]:
-    """Hold the run folder; the system lets go of it when the process ends, however it ends."""
-    run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("a") as file:
-        for _ in range(LOCK_TRIES):
-            if try_lock(file):
-                break
-            time.sleep(0.05)
-        else:
-            raise RunError(
-                f"the run folder {run} is in use by another training; wait for it, stop it, or "
-                "choose another folder with --run"
-            )
-        yield
-
-
-def _begin(group: Group, settings: Settings, run: Path, device: str) -> RunRecord:
-    """Count this start in the run's record, and give all ranks the record of rank 0."""
-    values = identity(settings)
-    precision = chosen(group, settings.train.precision, device)
-    record = None
-    if group.rank == 0:
-        record = open_run(run, settings)
-        shares = record.shares or _shares(settings, group.size)
-        threads = _threads(settings, record.threads, shares)
-        if settings.train.precision == "auto" and record.attempts:
-            precision = record.precision or "fp32"  # as every version before computed
-        record = replace(record, shares=shares, threads=threads, attempts=record.attempts + 1)
-        record = replace(record, precision=precision)
-        write_run(run, record)
-    told = group.gather_json({"record": record and asdict(record), "identity": values})
-    for rank, other in enumerate(told):
-        if other["identity"] != told[0]["identity"]:
-            raise LaunchError(
-                f"rank {rank} was started with other settings or data than rank 0; all ranks "
-                "need the same"
-            )
-    return RunRecord(**told[0]["record"])
-
-
-def _shares(settings: Settings, ranks: int) -> int:
-    return ranks if settings.train.shares == "auto" else settings.train.shares
-
-
-def _threads(settings: Settings, recorded: int | None, shares: int) -> int | None:
-    """Compute threads of every rank; None where each machine divides its cores by its ranks.
-
-    How many threads add up a long sum shows in its last bits, so with the tree ``auto`` is what it
-    would be with a rank for every share, and stays that on another machine.
-    """
-    if settings.sync.strategy != "tree":
-        return None
-    if settings.launch.threads != "auto":
-        return settings.launch.threads
-    return recorded or max(1, usable_cores() // shares)
 
 
 @contextmanager
