@@ -42,10 +42,10 @@ _STEPS_BETWEEN = 5
 _LIMIT_S = 300.0
 VALUES: dict[str, Any] = {
     "model": {"source": MODEL},
-    "data": {"max_length": 128, "limit": 400},
+    "data": {"max_length": 128, "stride": 32, "limit": 400},
     "train": {"batch_size": 4, "epochs": 1000, "log_every_steps": 1_000_000},
     "launch": {"device": "cpu", "threads": 1},
-    "checkpoint": {"every_minutes": None, "every_steps": 10},
+    "checkpoint": {"every_minutes": None, "every_steps": 3},
 }
 
 

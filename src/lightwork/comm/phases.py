@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +104,7 @@ class Slot:
 
 _OPEN: list[Slot] = []
 """The slot of this process, if it has one."""
+_NOBODY = nullcontext()
 
 
 def open_slot(environ: Mapping[str, str]) -> None:
@@ -129,14 +130,9 @@ def work_on(examples: Callable[[], Sequence[str]]) -> None:
         slot.work_on(_words(examples()))
 
 
-@contextmanager
-def waiting() -> Iterator[None]:
+def waiting() -> AbstractContextManager[None]:
     """Around a wait for other ranks."""
-    if not _OPEN:
-        yield
-        return
-    with _OPEN[0].waiting():
-        yield
+    return _OPEN[0].waiting() if _OPEN else _NOBODY
 
 
 def _words(ids: Sequence[str]) -> str:
