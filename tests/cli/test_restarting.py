@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,13 @@ def test_long_reasons_are_cut(tmp_path: Path) -> None:
     (answer,) = answers(tmp_path, 5, [long])
     assert len(answer.words.splitlines()) == 1
     assert len(answer.words) < 400
+
+
+def test_what_a_rank_has_shown_is_not_said_again(tmp_path: Path) -> None:
+    told = replace(killed(5), what="rank 1: error: step 5 failed. rank 1: a bug", shown=True)
+    (answer,) = answers(tmp_path, 5, [told])
+    assert answer.words == "rank 1 failed; attempt 2 of at most 6 begins again"
+    assert "a bug" in (tmp_path / FILE).read_text()
 
 
 def test_counting_by_itself() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lightwork.comm import phases
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
-from lightwork.errors import LightworkError, PeerLostError, SettingsError
+from lightwork.errors import LightworkError, PeerLostError, SettingsError, StepError
 
 RANK = int(os.environ["RANK"])
 ATTEMPT = os.environ.get("LIGHTWORK_ATTEMPT", "0")
@@ -147,6 +147,17 @@ def impatient(_folder: Path) -> None:
     with phases.waiting():
         time.sleep(1)
     raise PeerLostError("another rank did not answer")
+
+
+def step(_folder: Path) -> None:
+    """A step fails, which all ranks tell."""
+    phases.enter("control", 3)
+    raise StepError("step 3 failed. rank 1: a bug")
+
+
+def was_asked(_folder: Path) -> None:
+    """Somebody sent the ranks themselves a signal."""
+    sys.exit(128 + signal.SIGTERM)
 
 
 def joint(_folder: Path) -> None:

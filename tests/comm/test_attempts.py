@@ -69,10 +69,12 @@ def test_after_the_last_one_the_failure_and_the_reason_are_told(
     ]
 
 
-@pytest.mark.parametrize("mode", ["joint", "lonely"])
-def test_what_a_person_must_mend_is_not_tried_again(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "code"), [("joint", 2), ("lonely", 2), ("was_asked", 143)])
+def test_what_a_person_must_mend_or_wished_is_not_tried_again(
+    tmp_path: Path, mode: str, code: int
+) -> None:
     asked = Asked(9)
-    assert supervise(replace(launch(mode, tmp_path, ranks=3), again=asked.again)) == 2
+    assert supervise(replace(launch(mode, tmp_path, ranks=3), again=asked.again)) == code
     assert asked.failures == []
 
 
@@ -218,3 +220,14 @@ def test_where_others_lost_patience_it_is_told_with_whom(tmp_path: Path) -> None
     assert supervise(replace(launch("impatient", tmp_path), again=asked.again)) == 3
     (failure,) = asked.failures
     assert failure.what == ("rank 0: another rank did not answer; rank 1 was in step 3 (forward)")
+
+
+def test_an_error_that_all_ranks_share_is_shown_by_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = Asked(0)
+    assert supervise(replace(launch("step", tmp_path), again=asked.again)) == 1
+    (failure,) = asked.failures
+    assert (failure.shown, failure.step) == (True, 3)
+    assert failure.what.endswith(": step 3 failed. rank 1: a bug")
+    assert capfd.readouterr().err == "step 3 failed. rank 1: a bug\nanswer 1\n"

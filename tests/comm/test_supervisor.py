@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -18,8 +17,7 @@ import pytest
 
 from lightwork.comm import supervisor as supervisor_module
 from lightwork.comm.listener import LOOPBACK
-from lightwork.comm.supervisor import Answer, Launch, supervise
-from lightwork.comm.verdict import Failure
+from lightwork.comm.supervisor import Launch, supervise
 from lightwork.errors import LaunchError, PeerLostError
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -150,47 +148,6 @@ def test_ctrl_c_during_messages(tmp_path: Path) -> None:
         assert supervise(launch("messages", tmp_path)) == 130
     log = (tmp_path / "logs" / "rank1.log").read_text()
     assert "KeyboardInterrupt" in log or "another rank went away" in log  # not killed later
-
-
-@pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 138)]
-)
-def test_signals_are_passed_on(tmp_path: Path, signum: signal.Signals, code: int) -> None:
-    asked = replace(launch("polite", tmp_path), again=never)
-    with once_at_work(tmp_path, lambda: send_here(signum)):
-        assert supervise(asked) == code
-    for rank in range(2):
-        assert (tmp_path / f"rank{rank}.signal").read_text() == signum.name
-
-
-def never(failure: Failure) -> Answer:
-    pytest.fail(f"a new attempt was thought of after {failure}")
-
-
-def signals_here(pause_s: float) -> Callable[[], None]:
-    """Two of them."""
-
-    def twice() -> None:
-        send_here(signal.SIGINT)
-        time.sleep(pause_s)
-        send_here(signal.SIGINT)
-
-    return twice
-
-
-def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
-    started_s = time.monotonic()
-    with once_at_work(tmp_path, signals_here(1.2)):
-        assert supervise(launch("stubborn", tmp_path, grace_s=60)) == 130
-    assert time.monotonic() - started_s < 30, "they would sleep for a minute"
-
-
-def test_a_doubled_one_does_not(tmp_path: Path) -> None:
-    with once_at_work(tmp_path, signals_here(0.3)):
-        assert supervise(launch("saves", tmp_path, grace_s=60)) == 130
-    for rank in range(2):
-        assert (tmp_path / f"rank{rank}.saved").exists()
-        assert (tmp_path / f"rank{rank}.asked").read_text() == "asked\n"
 
 
 def test_what_a_rank_started_ends_too(tmp_path: Path) -> None:

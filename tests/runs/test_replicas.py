@@ -75,7 +75,7 @@ def test_the_launcher_says_it_once_and_the_same_command_goes_on(world: World) ->
     run = world.folder / "launched-apart"
     arguments = [
         "train", str(world.settings), "--ranks", "2", "--run", str(run), "checkpoint.every_steps=2",
-        "train.check_replicas_every_steps=1", "train.max_steps=4",
+        "train.check_replicas_every_steps=1", "train.max_steps=4", "launch.restarts=0",
     ]  # fmt: skip
     ended = command("-c", "from tests.runs import planted; planted.launch()", *arguments)
     assert ended.returncode == 1, ended.stderr

@@ -89,7 +89,8 @@ class Restarts:
         if self._spent > self._most:
             return Answer(False, self._used_up())
         where = f"attempt {self._spent + 1} of at most {self._most + 1} {self._going_on()}"
-        return Answer(True, f"{_short(failure.what)}; {where}")
+        why = f"rank {failure.rank} failed" if failure.shown else _short(failure.what)
+        return Answer(True, f"{why}; {where}")
 
     def _going_on(self) -> str:
         newest = newest_checkpoint(self._run)

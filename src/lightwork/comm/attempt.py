@@ -139,7 +139,8 @@ class Attempt:
         cause = cause_of(self._ranks)
         if cause is None:
             return None
-        failure = failure_of(self._number, cause, self._phases.read(cause.number))
+        phase = self._phases.read(cause.number)
+        failure = failure_of(self._number, cause, self._ranks, phase)
         if cause.exit_code != PeerLostError.exit_code:
             return failure
         return replace(failure, what=failure.what + hang.behind(self._phases, self._ranks))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,10 +108,14 @@ class Failure:
     """The exit code for the whole."""
     seen_s: float
     """When it was noticed, on the ``time.monotonic`` clock."""
+    shown: bool = False
+    """Whether the person has read it already, in a rank's own words."""
 
 
-def failure_of(attempt: int, cause: RankProcess, phase: Phase | None) -> Failure:
-    """``phase``: what the rank said last, if anything."""
+def failure_of(
+    attempt: int, cause: RankProcess, ranks: Sequence[RankProcess], phase: Phase | None
+) -> Failure:
+    """``phase``: what the ``cause`` said last, if anything."""
     told = cause.told
     if told is not None:
         what = f"rank {cause.number}: {' '.join(told.message.split())}"
@@ -126,6 +131,7 @@ def failure_of(attempt: int, cause: RankProcess, phase: Phase | None) -> Failure
         repeats=_repeats(cause, told),
         code=cause.shell_code,
         seen_s=cause.ended_s,
+        shown=_shown(told, ranks),
     )
 
 
@@ -147,8 +153,7 @@ def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
         )
         return
     if told is not None:
-        shown = [other for other in (rank.told for rank in ranks) if other and other.shown]
-        if not (told.joint and shown):
+        if not _shown(told, ranks):
             say(f"rank {cause.number}: {told.message}")
         return
     say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
@@ -156,6 +161,12 @@ def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
     if lines:
         say(f"The last lines of {cause.log}:")
         say("\n".join(f"  {line}" for line in lines))
+
+
+def _shown(told: Told | None, ranks: Sequence[RankProcess]) -> bool:
+    """Whether a rank has shown this error of all ranks."""
+    others = [rank.told for rank in ranks]
+    return told is not None and told.joint and any(other and other.shown for other in others)
 
 
 def _ending(rank: RankProcess) -> str:
