@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,6 @@ from torch import Tensor
 from lightwork.assembly import training
 from lightwork.assembly.ready import Ready, make_ready
 from lightwork.cli import launching, main
-from lightwork.comm.signals import Stopped
 from lightwork.comm.supervisor import Launch, supervise
 from lightwork.data import loader
 from lightwork.data.streams import stream_seed
@@ -211,38 +208,6 @@ def plant(place: Any, name: str, wrong: Callable[..., Any]) -> None:
     setattr(place, name, wrong)
 
 
-def a_signal_in_step_3(settings: str, run: str, *overrides: str) -> int:
-    """Rank 1 alone is asked to leave; returns the exit code."""
-    compute = Gradients.compute
-
-    def asked(self: Gradients, step: int, *rest: Any) -> Any:
-        if step == 3 and os.environ["RANK"] == "1":
-            os.kill(os.getpid(), signal.SIGTERM)
-        return compute(self, step, *rest)
-
-    plant(Gradients, "compute", asked)
-    return exit_code(settings, run, *overrides)
-
-
-def a_signal_in_an_evaluation(settings: str, run: str, *overrides: str) -> int:
-    """All ranks are asked to leave while they score; returns the exit code."""
-
-    def asked(*_: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
-        raise AssertionError("it went on")
-
-    plant(training, "evaluate", asked)
-    return exit_code(settings, run, *overrides)
-
-
-def exit_code(settings: str, run: str, *overrides: str) -> int:
-    try:
-        train(settings, run, *overrides)
-    except Stopped as stopped:
-        return 128 + stopped.signum
-    return 0
-
-
 def forget_a_row(settings: str, run: str, *overrides: str) -> None:
     """One of the words of every batch is thought to be another."""
     rows = ExtractiveTask.touched_rows
@@ -264,20 +229,4 @@ def no_data_for_step_3(settings: str, run: str, *overrides: str) -> None:
         return piece(self, step, *rest)
 
     plant(loader.Loader, "_piece", unreadable)
-    train(settings, run, *overrides)
-
-
-def die_in_step_6(settings: str, run: str, *overrides: str) -> None:
-    """All ranks vanish, as in a crash, once the snapshot of step 4 has been written."""
-    compute = Gradients.compute
-
-    def dying(self: Gradients, step: int, *rest: Any) -> Any:
-        if step == 6:
-            for thread in threading.enumerate():
-                if thread.name == "lightwork-checkpoint":
-                    thread.join()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return compute(self, step, *rest)
-
-    plant(Gradients, "compute", dying)
     train(settings, run, *overrides)

@@ -13,7 +13,7 @@ from tests.runs.conftest import World, weights_digest
 from tests.runs.test_stopping import asked_to_leave, saved, steps
 
 pytestmark = pytest.mark.processes
-PLANTED = Path(__file__).with_name("planted.py")
+PLANTED = Path(__file__).with_name("planted_ends.py")
 OPTIONS = (
     "sync.strategy=tree", "train.shares=4", "model.dropout=0.1",
     "checkpoint.snapshot_every_steps=2",

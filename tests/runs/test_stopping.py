@@ -12,7 +12,7 @@ from tests.ranks import run_as_processes
 from tests.runs.conftest import World, weights_digest
 
 pytestmark = pytest.mark.processes
-PLANTED = Path(__file__).with_name("planted.py")
+PLANTED = Path(__file__).with_name("planted_ends.py")
 TREE = ("sync.strategy=tree", "train.shares=4", "model.dropout=0.1")
 
 
@@ -57,6 +57,11 @@ def test_an_evaluation_is_left_at_once_and_made_up_for(world: World) -> None:
     assert not (run / "evaluations.jsonl").exists()
     world.train(2, "unscored", *options)
     assert (steps(run), scored(run)) == ([1, 2, 3], [2, 3])
+
+
+def test_while_data_is_prepared_there_is_nothing_to_save(world: World) -> None:
+    assert asked_to_leave(world, "a_signal_while_data_is_prepared", "unprepared") == [138, 138]
+    assert saved(world.folder / "unprepared") == []
 
 
 def test_when_the_time_is_up_the_run_is_saved_and_ends_well(world: World) -> None:
