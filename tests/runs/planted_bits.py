@@ -127,8 +127,8 @@ def overflow_in_share_0(settings: str, run: str, *overrides: str, decided: str =
         now[0] = number
         return compute(self, number, *rest)
 
-    def poisoned(self: Model, module: Any, piece: Any) -> Tensor:
-        found = loss(self, module, piece)
+    def poisoned(self: Model, module: Any, piece: Any, batch: Any) -> Tensor:
+        found = loss(self, module, piece, batch)
         if (now[0], piece.share, piece.index) == (3, 0, 0):
             found.register_hook(lambda gradient: gradient * float("inf"))
         return found

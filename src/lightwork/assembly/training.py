@@ -92,7 +92,8 @@ def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
         if rank == 0:
             charts.text("settings", to_yaml(start.settings))
             display = closing.enter_context(StepDisplay(ready.schedule.total_steps, every))
-        yield Telemetry(metrics, charts, display, every, rank, start.record.attempts)
+        device = torch.device(start.world.device)
+        yield Telemetry(metrics, charts, display, every, rank, start.record.attempts, device)
 
 
 def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSignals) -> Duties:

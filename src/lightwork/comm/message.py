@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,18 @@ from lightwork.errors import PeerLostError
 
 if TYPE_CHECKING:
     from torch.distributed import Work
+
+
+class _Waited(threading.local):
+    seconds = 0.0
+
+
+_WAITED = _Waited()
+
+
+def waited_s() -> float:
+    """Seconds this thread has stood still in ``wait``, since it began."""
+    return _WAITED.seconds
 
 
 @dataclass(frozen=True)
@@ -88,9 +101,11 @@ class Message:
             try:
                 if self._error is not None:
                     raise self._error
+                began_s = time.monotonic()
                 with waiting():
                     for work in self._works:
                         work.wait()
+                _WAITED.seconds += time.monotonic() - began_s
             except RuntimeError as error:
                 self._error = error
                 raise self._peer_lost(error) from error

@@ -9,6 +9,7 @@ instead of searched for in every step.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +23,18 @@ from lightwork.sync.rows import TableSums, Touched
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from lightwork.comm.group import Group, Pending
+    from lightwork.comm.group import Group, Pending, Transfer
     from lightwork.sync.contract import Reduction, Strategy
+
+
+def under_way_s(transfers: Sequence[Transfer], until_s: float = math.inf) -> float:
+    """Seconds before ``until_s`` in which at least one of them was under way."""
+    total, reached_s = 0.0, -math.inf
+    for transfer in sorted(transfers, key=lambda transfer: transfer.started_s):
+        end_s = min(transfer.finished_s, until_s)
+        total += max(0.0, end_s - max(transfer.started_s, reached_s))
+        reached_s = max(reached_s, end_s)
+    return total
 
 
 class Bucket:
@@ -189,17 +200,18 @@ class GradientBuckets:
 
     def finish(self) -> SyncResult:
         """Send the remaining buckets and wait for all."""
-        started_s = time.perf_counter()
+        backward_ended_s = time.monotonic()
         while self._sent < len(self.buckets):
             self._send_next()
         transfers = [pending.wait() for pending in self._pending]
-        exposed_s = time.perf_counter() - started_s
         norm = float(torch.stack(self._squares).sum().sqrt()) if self._squares else None
         return SyncResult(
-            exposed_s=exposed_s,
             sent_bytes=sum(transfer.sent_bytes for transfer in transfers),
             messages=len(transfers),
             own_norm=norm,
+            hidden_s=under_way_s(transfers, backward_ended_s),
+            under_way_s=under_way_s(transfers),
+            ready_s=tuple(transfer.started_s for transfer in transfers),
         )
 
     def unsettled(self) -> bool:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 class SyncResult:
     """What one step's synchronisation did on this rank."""
 
-    exposed_s: float
-    """Seconds this rank stood still for messages after its backward had ended."""
     sent_bytes: int
     """Bytes of gradients handed to the group."""
     messages: int
     own_norm: float | None
     """Norm of this rank's own gradient before it was summed; None when not measured."""
+    hidden_s: float = 0.0
+    """Seconds in which messages were under way while backward still ran."""
+    under_way_s: float = 0.0
+    """Seconds in which any message was under way, the hidden ones among them."""
+    ready_s: tuple[float, ...] = ()
+    """When each message could set out, on the ``time.monotonic`` clock."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ that never comes, until the process that failed has ended and broken the connect
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
@@ -82,7 +81,6 @@ class DdpSync:
 
     def finish(self) -> SyncResult:
         """The wrapper has waited inside backward; how long it stood still is not known."""
-        started_s = time.perf_counter()
         unused = [name for name, p in self._parameters.items() if p.grad is None]
         if unused:
             raise StepError(
@@ -91,7 +89,7 @@ class DdpSync:
                 "Use sync.strategy all_reduce, which leaves them out."
             )
         sent_bytes = self._bytes if self._group.size > 1 else 0
-        return SyncResult(time.perf_counter() - started_s, sent_bytes, 0, None)
+        return SyncResult(sent_bytes, 0, None)
 
     def unsettled(self) -> bool:
         """Never: every parameter takes part."""

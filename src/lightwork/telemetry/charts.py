@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightwork.telemetry.records import StepRecord
+from lightwork.telemetry.records import STEP_PARTS, StepRecord
 
 FLUSH_EVERY_S = 10
 """What a killed process can lose; TensorBoard itself looks every 30 seconds."""
@@ -27,12 +27,10 @@ TAGS = {
     "speed/windows_per_s": "windows_per_s",
     "speed/real_tokens_per_s": "real_tokens_per_s",
     "speed/padded_tokens_per_s": "padded_tokens_per_s",
-    "seconds/step": "step_s",
-    "seconds/data": "data_s",
-    "seconds/forward": "forward_s",
-    "seconds/backward": "backward_s",
-    "seconds/sync": "sync_s",
-    "seconds/optimizer": "optimizer_s",
+    **{
+        f"seconds/{part}": f"{part}_s"
+        for part in ("step", "duties", *STEP_PARTS, "busy", "hidden_sync")
+    },
     "memory/bytes": "memory_bytes",
 }
 """Tag -> field of the step record, as in ``metrics/rank<N>.jsonl``."""

@@ -5,6 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+VERSION = 2
+"""Of the lines; in the first, which did not say it, ``sync_s`` was what ``wait_s`` and
+``transfer_s`` are now."""
+
+
+STEP_PARTS = (
+    "data", "copy", "forward", "backward", "sync", "optimizer", "wait", "transfer", "other",
+)  # fmt: skip
+"""What adds up to a step."""
+
 
 @dataclass(frozen=True)
 class StepRecord:
@@ -34,16 +44,39 @@ class StepRecord:
     """Windows of the batch, over all ranks."""
     real_tokens: int
     padded_tokens: int
+    duties_s: float
+    """Between the step before and this one: checks, saves, evaluations. Not in ``step_s``."""
+    step_s: float
+    """The whole step. The parts that follow, without the waits inside them, add up to it."""
     data_s: float
     """Waiting for the data."""
+    copy_s: float
+    """Bringing it to the device."""
     forward_s: float
     backward_s: float
     sync_s: float
-    """Standing still for other ranks' gradients after backward had ended."""
+    """Work for messages: packing, posting, deciding together."""
     optimizer_s: float
-    """Clipping and the optimizer."""
-    step_s: float
-    """The whole step; what the parts leave over is small duties and messages."""
+    """Norm, clipping and the optimizer."""
+    wait_s: float
+    """Standing still because the slowest rank was not there yet."""
+    transfer_s: float
+    """Standing still although all were there: what messages took that nothing hid."""
+    other_s: float
+    """What is left of the step."""
+    busy_s: float
+    """At work since all ranks last met, up to the end of backward, without waits: what to compare
+    ranks by. CUDA: the device's part of it."""
+    slowest_rank: int
+    """The one with the longest ``busy_s`` in this step."""
+    slowest_busy_s: float
+    hidden_sync_s: float
+    """Messages were under way so long while backward still ran."""
+    sent_bytes: int
+    transfer_bytes_per_s: float | None
+    """Of gradients, while any were under way; None where nothing was sent."""
+    bucket_ready_s: list[float]
+    """When each message could set out, in seconds from the start of the step."""
     memory_bytes: int
     """CPU: resident memory of the process. CUDA: the most the device held for tensors so far."""
 
@@ -55,4 +88,4 @@ class StepRecord:
             "real_tokens_per_s": self.real_tokens / self.step_s,
             "padded_tokens_per_s": self.padded_tokens / self.step_s,
         }
-        return {**asdict(self), **rates}
+        return {"version": VERSION, **asdict(self), **rates}

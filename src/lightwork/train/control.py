@@ -32,6 +32,8 @@ class Report:
     save: bool = False
     stop_signal: int = 0
     time_up: bool = False
+    busy_s: float = 0.0
+    """How long this rank has been at work since all last met, up to the end of its backward."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class Agreement:
         return min(
             (r.out_of_memory_tokens for r in self.reports if r.out_of_memory_tokens), default=0
         )
+
+    @property
+    def slowest(self) -> int:
+        """The rank that was at work longest, for which the others waited."""
+        return max(range(len(self.reports)), key=lambda rank: self.reports[rank].busy_s)
 
     @property
     def unsettled(self) -> bool:

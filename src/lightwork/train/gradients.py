@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.comm.phases import SHOWN_EXAMPLES, enter, work_on
+from lightwork.comm.phases import SHOWN_EXAMPLES, work_on
 from lightwork.data.loader import Loader, Piece, Work
 from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import GradientSync, SyncResult
@@ -21,6 +21,7 @@ from lightwork.train.control import Problem, Report
 from lightwork.train.determinism import refusals_named
 from lightwork.train.memory import is_out_of_memory, let_go
 from lightwork.train.model import Model
+from lightwork.train.pace import Pace
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,8 +72,10 @@ def forward_backward(
         progress.start(piece)
         work_on(partial(model.example_ids, [int(w) for w in piece.windows[: SHOWN_EXAMPLES + 1]]))
         with sync.micro_batch(piece.share, last=number == len(pieces) - 1):
+            with clock.part("copy"):
+                batch = model.on_device(piece.tensors)
             with clock.part("forward"):
-                loss = model.loss(model.trained, piece)
+                loss = model.loss(model.trained, piece, batch)
             with clock.part("backward"):
                 (loss * scale).backward()
         progress.end(piece, loss)
@@ -104,6 +107,7 @@ class Gradients:
     """Makes the gradients of this rank's shares and sums them; failures become words."""
 
     def __init__(self, group: Group, model: Model, sync: GradientSync, loader: Loader) -> None:
+        self.pace = Pace()
         self._group = group
         self._model = model
         self._sync = sync
@@ -131,12 +135,13 @@ class Gradients:
             raise alone
         if ended.text is not None:
             let_go(self._model.device)
-        enter("sync")
-        result = self._sync.finish()
-        clock.add("sync", result.exposed_s)
+        busy_s = self.pace.busy_s()
+        with clock.part("sync"):
+            result = self._sync.finish()
         if result.own_norm is not None:
             result = replace(result, own_norm=result.own_norm / self._model.precision.loss_scale)
-        return self._trial(step, work, ended, result, progress)
+        trial = self._trial(step, work, ended, result, progress)
+        return replace(trial, report=replace(trial.report, busy_s=busy_s))
 
     def _rows(self, step: int, work: Work | Exception) -> Tensor | None:
         """Also where there is no work: the others send so many rows, and wait for as many."""
@@ -162,7 +167,8 @@ class Gradients:
 
     def _is_finite(self, piece: Piece, work: Work) -> bool:
         """Whether the gradient of this micro-batch alone is finite; no ``grad`` is touched."""
-        loss = self._model.loss(self._model.module, piece)
+        batch = self._model.on_device(piece.tensors)
+        loss = self._model.loss(self._model.module, piece, batch)
         learned = [p for p in self._model.module.parameters() if p.requires_grad]
         mean = loss / work.batch_weight  # no loss scale: with it innocent ones may overflow, too
         found = torch.autograd.grad(mean, learned, allow_unused=True)

@@ -15,7 +15,7 @@ from lightwork.data.loader import Loader, Prefetch, Work
 from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.telemetry.records import StepRecord
-from lightwork.telemetry.timing import StepClock
+from lightwork.telemetry.timing import StepClock, exclusive
 from lightwork.train.duties import Duties
 from lightwork.train.schedule import Schedule
 from lightwork.train.step import Outcome, Stepper
@@ -31,6 +31,7 @@ class Telemetry:
     log_every_steps: int
     rank: int
     attempt: int
+    device: torch.device
 
 
 def train(
@@ -50,7 +51,7 @@ def train(
         return step
     journal = _Journal(telemetry)
     with Prefetch(loader.work(first_step, schedule.total_steps)) as stream:
-        works = iter(stream)
+        works, duties_s = iter(stream), 0.0
         for step in range(first_step, schedule.total_steps + 1):
             clock = StepClock(stepper.device)
             enter("data", step)
@@ -59,9 +60,12 @@ def train(
             measure = step % telemetry.log_every_steps == 0
             outcome = stepper.run(step, work, rate, clock, duties.wishes, measure)
             clock.stop()
-            journal.note(clock, _record(telemetry, outcome, rate, stepper.device))
+            clock.add("duties", duties_s)
+            journal.note(clock, _record(telemetry, outcome, rate, clock.started_s))
+            began_s = time.monotonic()
             if not duties.after(step, outcome.agreement.wishes):
                 break
+            duties_s = time.monotonic() - began_s
     journal.close()
     return step
 
@@ -78,10 +82,14 @@ def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
 
 
 def _record(
-    telemetry: Telemetry, outcome: Outcome, rate: float, device: torch.device
+    telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
-    """The record of a step, but for its seconds, which a device may tell later."""
-    now_s, used_bytes, work = time.time(), memory_bytes(device), outcome.work
+    """The record of a step that began at ``started_s``, on the monotonic clock, but for its
+    seconds, which a device may tell later."""
+    now_s, used_bytes = time.time(), memory_bytes(telemetry.device)
+    work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
+    slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s
+    slowest_busy_s = agreement.reports[slowest].busy_s
 
     def complete(seconds: dict[str, float]) -> StepRecord:
         return StepRecord(
@@ -93,7 +101,7 @@ def _record(
             loss=outcome.loss,
             rank_loss=outcome.rank_loss,
             grad_norm=outcome.grad_norm,
-            rank_grad_norm=outcome.sync.own_norm,
+            rank_grad_norm=sync.own_norm,
             learning_rate=rate,
             loss_scale=outcome.loss_scale,
             applied=outcome.applied,
@@ -102,13 +110,17 @@ def _record(
             real_tokens=work.real_tokens,
             padded_tokens=work.padded_tokens,
             memory_bytes=used_bytes,
-            **{f"{part}_s": seconds.get(part, 0.0) for part in PARTS},
+            busy_s=own,
+            slowest_rank=slowest,
+            slowest_busy_s=slowest_busy_s,
+            hidden_sync_s=sync.hidden_s,
+            sent_bytes=sync.sent_bytes,
+            transfer_bytes_per_s=sync.sent_bytes / sync.under_way_s if sync.under_way_s else None,
+            bucket_ready_s=[round(ready_s - started_s, 6) for ready_s in sync.ready_s],
+            **exclusive(seconds, slowest_busy_s - own),
         )
 
     return complete
-
-
-PARTS = ("data", "forward", "backward", "sync", "optimizer", "step")
 
 
 class _Journal:

@@ -85,7 +85,11 @@ def _fits(model: Model, piece: Piece) -> bool:
     learned = [p for p in model.module.parameters() if p.requires_grad]
     try:
         moments = [torch.empty_like(p) for p in learned for _ in range(2)]
-        torch.autograd.grad(model.loss(model.module, piece), learned, allow_unused=True)
+        torch.autograd.grad(
+            model.loss(model.module, piece, model.on_device(piece.tensors)),
+            learned,
+            allow_unused=True,
+        )
         del moments
     except Exception as error:
         if not is_out_of_memory(error):

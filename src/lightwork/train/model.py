@@ -36,9 +36,9 @@ class Model:
         """The batch on the model's device."""
         return {name: t.to(self.device, non_blocking=True) for name, t in batch.items()}
 
-    def loss(self, module: nn.Module, piece: Piece) -> Tensor:
-        """The summed loss of a micro-batch, drawing from its own random stream."""
+    def loss(self, module: nn.Module, piece: Piece, batch: Batch) -> Tensor:
+        """The summed loss of a micro-batch, whose tensors are ``batch`` on the model's device,
+        drawing from its own random stream."""
         torch.manual_seed(piece.seed)
-        batch = self.on_device(piece.tensors)
         with self.precision.computing():
             return self.task.loss(self.task.forward(module, batch), batch)

@@ -120,8 +120,11 @@ class Stepper:
             trial = self._gradients.compute(step, work, clock, measure)
             norm = self._measure(trial, clock)
             report = replace(trial.report, gradient_norm=norm, **asdict(wishes()))
-            enter("control")
-            agreement = self._control.exchange(report)
+            if clock.on_device:  # it has passed all this by now: the norm was waited for
+                report = replace(report, busy_s=clock.spent("data", "copy", "forward", "backward"))
+            with clock.part("control"):
+                agreement = self._control.exchange(report)
+            self._gradients.pace.met()
             scale = self._model.precision.loss_scale
             verdict = self._judge(step, trial, agreement)
             if verdict is not _Verdict.REPEAT:
