@@ -7,6 +7,7 @@ import pytest
 from benchmarks import restarting
 from benchmarks.restarting import PARTS, Times, reached, row, verdicts
 from lightwork.comm.phases import Phase
+from tests.benchmarks.documented import documented
 
 COLD = Times(10.0, dict(zip(PARTS[2:], [11.0, 15.0, 16.0, 17.0], strict=True)))
 FAST = Times(20.0, dict(zip(PARTS, [20.1, 20.2, 21.0, 25.0, 27.0, 28.5], strict=True)))
@@ -37,8 +38,9 @@ def test_how_far_a_rank_is(name: str, step: int, parts: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.processes
-def test_it_measures(capsys: pytest.CaptureFixture[str]) -> None:
-    restarting.main(["--kills", "1", "--model", "scratch"])
+@pytest.mark.parametrize("command", documented("restarting"), ids=" ".join)
+def test_it_measures(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    restarting.main([*command, "--kills", "1", "--model", "scratch"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("| seconds until | seen | others ended | processes up |")
     cold, kill = (
