@@ -118,6 +118,14 @@ def test_the_first_update_of_an_attempt_may_take_longer(team: Team) -> None:
     assert team.silent(3) is not None
 
 
+def test_a_slow_disk_is_given_more_time(team: Team) -> None:
+    team.steps(2)
+    with team.slots[1].waiting(), team.slots[2].waiting():
+        team.slots[0].enter("save")
+        assert team.silent(FIRST_TIMES * TIMEOUT_S - 1) is None
+        assert team.silent(3) is not None
+
+
 def test_preparing_takes_as_long_as_it_takes_unless_the_process_is_stopped(team: Team) -> None:
     team.say("meeting")
     team.slots[1].enter("prepare")

@@ -20,10 +20,13 @@ from lightwork.comm.verdict import RankProcess
 from lightwork.errors import PeerLostError
 
 FIRST_TIMES = 3
-"""The timeout of a rank that has not finished an update in this attempt is so many times longer."""
+"""The timeout of a rank that has not finished an update in this attempt, or is at something slow,
+is so many times longer."""
 MEETING = "meeting"
 WAITING = (MEETING, "sync")
 """Phases in which a rank waits for others, on the device too, where no message can tell."""
+SLOW = ("save", "score")
+"""Phases that say nothing until they are done, and may have a slow disk or much text before them."""
 UNLIMITED = "prepare"
 """The phase that may last for hours without a sign."""
 _MOST_AT_ONCE_S = 1.0
@@ -111,7 +114,7 @@ class Watch:
 
     def _limit_s(self, heard: _Heard, rank: RankProcess) -> float:
         assert heard.phase is not None
-        if heard.phase.step > heard.first_step:
+        if heard.phase.step > heard.first_step and heard.phase.name not in SLOW:
             return self._timeout_s
         first_s = FIRST_TIMES * self._timeout_s
         if heard.phase.name != UNLIMITED:

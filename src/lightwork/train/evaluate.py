@@ -90,6 +90,7 @@ def _scored_by_one(
     """Rank 0 merges and scores what all found; a failure there is everybody's."""
     result, problem = None, None
     if group.rank == 0:
+        enter("score")
         try:
             result = _scored(task, store, candidates)
         except Exception as error:  # noqa: BLE001 - told to all ranks, who stop together
