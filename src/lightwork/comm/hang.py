@@ -26,7 +26,7 @@ MEETING = "meeting"
 WAITING = (MEETING, "sync")
 """Phases in which a rank waits for others, on the device too, where no message can tell."""
 SLOW = ("save", "score")
-"""Phases that say nothing until they are done, and may have a slow disk or much text before them."""
+"""Phases that say nothing until they are done, with a slow disk or much text."""
 UNLIMITED = "prepare"
 """The phase that may last for hours without a sign."""
 _MOST_AT_ONCE_S = 1.0
