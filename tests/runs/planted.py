@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -141,12 +142,32 @@ def use_an_operation_without_order(settings: str, run: str, *overrides: str) -> 
     train(settings, run, *overrides)
 
 
+def full_disk(settings: str, run: str, *overrides: str) -> None:
+    """There is no room for a checkpoint of step 4, as is known when step 5 begins."""
+    write, wants_save = Storage.write, Duties.wants_save
+
+    def full(storage: Storage, path: Path, content: bytes) -> None:
+        if ".step-000004.part" in path.parts:
+            raise OSError(28, "No space left on device")
+        write(storage, path, content)
+
+    def written(duties: Duties) -> bool:
+        for thread in threading.enumerate():
+            if thread.name == "lightwork-checkpoint":
+                thread.join()
+        return wants_save(duties)
+
+    plant(Storage, "write", full)
+    plant(Duties, "wants_save", written)
+    train(settings, run, *overrides)
+
+
 POSITIONS = "bert.embeddings.position_ids"
 
 
-def launch(what: str = "rank") -> None:
+def launch() -> None:
     """``lightwork`` with the arguments of this process, whose ranks come to differ."""
-    rank = f"from tests.runs import planted; planted.{what}()"
+    rank = "from tests.runs import planted; planted.rank()"
 
     def start(asked: Launch) -> int:
         return supervise(replace(asked, command=(sys.executable, "-c", rank, *asked.command[3:])))
@@ -158,24 +179,6 @@ def launch(what: str = "rank") -> None:
 def rank() -> None:
     """One of the ranks of ``launch``."""
     after_step_3(lambda ready: flip(ready.model.module.get_parameter(WEIGHT)))
-    main.run()
-
-
-def launch_on_a_full_disk() -> None:
-    """``lightwork`` with the arguments of this process, and no room for a checkpoint of step 4."""
-    launch("rank_on_a_full_disk")
-
-
-def rank_on_a_full_disk() -> None:
-    """One of the ranks of ``launch_on_a_full_disk``."""
-    write = Storage.write
-
-    def full(storage: Storage, path: Path, content: bytes) -> None:
-        if ".step-000004.part" in path.parts:
-            raise OSError(28, "No space left on device")
-        write(storage, path, content)
-
-    plant(Storage, "write", full)
     main.run()
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from lightwork.manifest import MANIFEST, describe, manifest, problem_of, read_manifest
 from lightwork.settings import load_settings, read_run
 from lightwork.train.checkpoint import Checkpoints
-from tests.conftest import ROOT
+from tests.ranks import run_as_processes
 from tests.runs.conftest import World, checkpoint_of
 
 pytestmark = pytest.mark.processes
+PLANTED = Path(__file__).with_name("planted.py")
 SHORT = ("train.max_steps=6", "train.evaluate_every_steps=3", "checkpoint.every_steps=2")
 
 
@@ -57,6 +57,18 @@ def test_what_is_in_a_checkpoint(run: Path) -> None:
     assert len(set(sums)) == len(sums)
 
 
+def test_a_checkpoint_is_the_model_of_another_run(world: World, run: Path) -> None:
+    source = checkpoint_of(run, 4)
+    barely = ("train.max_steps=1", "train.learning_rate=1e-30", "train.weight_decay=0")
+    other = world.train(2, "from-checkpoint", f"model.source={source}", *barely)
+    ours, theirs = (
+        load_file(checkpoint / "model/model.safetensors")
+        for checkpoint in (checkpoint_of(other), source)
+    )
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
 @pytest.mark.parametrize("part", ["model/model.safetensors", "optimizer.safetensors"])
 def test_what_verifies_but_is_not_what_was_trained_is_refused(
     world: World, tmp_path: Path, part: str
@@ -75,18 +87,16 @@ def test_what_verifies_but_is_not_what_was_trained_is_refused(
     assert str(checkpoint) in str(caught.value)
 
 
-def test_a_full_disk_ends_all_ranks_with_one_message(world: World) -> None:
+def test_a_full_disk_ends_all_ranks_and_older_checkpoints_stay(world: World) -> None:
     run = world.folder / "full"
-    ended = subprocess.run(
-        [
-            sys.executable, "-c", "from tests.runs import planted; planted.launch_on_a_full_disk()",
-            "train", str(world.settings), "--ranks", "2", "--run", str(run), *SHORT,
-        ],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 2, ended.stderr
-    assert ended.stderr.count("error: cannot write the checkpoint") == 1
-    assert "step-000004 (No space left on device); older ones are untouched" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    arguments = (str(world.settings), str(run), *SHORT)
+    with pytest.raises(RuntimeError, match="CheckpointError: cannot write") as caught:
+        run_as_processes(2, f"{PLANTED}:full_disk", *arguments, timeout_s=120, join=False)
+    assert "step-000004 (No space left on device); older ones are untouched" in str(caught.value)
+    for rank in (0, 1):
+        records = (run / f"metrics/rank{rank}.jsonl").read_text().splitlines()
+        assert json.loads(records[-1])["step"] == 5, "the step after the one that was to be saved"
     assert [step for step, _ in Checkpoints(run).all()] == [2, 3]
     assert not list((run / "checkpoints").glob(".*"))
+    world.train(1, run.name, *SHORT)
+    assert [step for step, _ in Checkpoints(run).all()] == [3, 4, 6]

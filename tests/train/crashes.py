@@ -193,10 +193,18 @@ def _left(
     return tree
 
 
-def build(tree: Tree, root: Path) -> None:
-    """Make ``tree`` in the new folder ``root``."""
-    root.mkdir()
-    for name, what in tree.items():
+def change(root: Path, before: Tree, after: Tree) -> None:
+    """Make of ``root``, which holds the tree ``before``, the tree ``after``."""
+    for name in sorted(before, reverse=True):  # what is in a folder comes before the folder
+        if name in after and after[name] == before[name]:
+            continue
+        if before[name] is None:
+            (root / name).rmdir()
+        else:
+            (root / name).unlink()
+    for name, what in after.items():
+        if name in before and what == before[name]:
+            continue
         if what is None:
             (root / name).mkdir()
         elif isinstance(what, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -130,6 +131,17 @@ def test_a_damaged_later_step_never_displaces_a_fresh_one(run: Checkpoints) -> N
     run.write(15, parts(15))
     run.rotate(15, keep=1)
     assert [step for step, _ in run.all()] == [15]
+
+
+def test_one_that_somebody_deleted_meanwhile_is_no_matter(
+    run: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = run.all()
+    shutil.rmtree(run.at(5))
+    monkeypatch.setattr(run, "all", lambda: every)
+    run.rotate(200, keep=1)
+    monkeypatch.undo()
+    assert [step for step, _ in run.all()] == [200]
 
 
 def test_no_room_is_a_message_and_older_ones_stay(run: Checkpoints) -> None:

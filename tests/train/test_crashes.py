@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,13 +10,17 @@ import pytest
 from lightwork.errors import CheckpointError
 from lightwork.manifest import problem_of
 from lightwork.train.checkpoint import Checkpoints, Part
-from tests.train.crashes import Noted, Promised, Synced, Tree, build, crashes
+from tests.train.crashes import Noted, Promised, Synced, Tree, change, crashes
 from tests.train.test_checkpoint import parts
 
 
 def saves(checkpoints: Checkpoints, noted: Noted) -> None:
-    """Checkpoints that push each other out, and a best one that moves, twice over its own."""
+    """Checkpoints push each other out, the best one moves, one takes the place of a damaged one."""
     for step in range(1, 6):
+        if step == 4:
+            checkpoints.write(step, parts(step))
+            noted.remove(checkpoints.at(step) / "state.json")
+            noted.sync(checkpoints.at(step))
         checkpoints.save(step, parts(step), keep=1)
         noted.promise(step)
         if step in (2, 3, 5):
@@ -47,14 +50,16 @@ def wrong_with(left: Path, promised: Sequence[Promised]) -> str | None:
 def first_failure(noted: Noted, folder: Path) -> str | None:
     """The first state after a crash in which a promise does not hold, in words."""
     known: set[tuple[object, ...]] = set()
+    before: Tree = {}
+    folder.mkdir()
     for words, promised, tree in crashes(noted):
         state = (tuple(promised), _state(tree))
         if state in known:
             continue
         known.add(state)
-        build(tree, folder)
+        change(folder, before, tree)
+        before = tree
         wrong = wrong_with(folder, promised)
-        shutil.rmtree(folder)
         if wrong is not None:
             return f"{words}: {wrong}"
     assert len(known) > 500, "too few states for a test"

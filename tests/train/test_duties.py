@@ -120,6 +120,28 @@ def test_ranks_are_checked_by_the_count_and_before_every_checkpoint(
     assert {step for step, _ in checkpoints.all()} <= set(seen)
 
 
+def test_a_step_that_is_due_for_several_reasons_is_saved_once(tmp_path: Path) -> None:
+    calendar = Calendar(6, 3, None, 2, 9, None)
+    written = []
+
+    def noted(step: int, sums: Sums, best: Best | None) -> list[Part]:
+        written.append(step)
+        return parts(step, sums, best)
+
+    def evaluate() -> Evaluation:
+        return Evaluation({"f1": 1.0}, {})
+
+    state = State(noted, lambda step: {})
+    checkpoints = Checkpoints(tmp_path)
+    alone = Group.alone()
+    with Duties(alone, calendar, checkpoints, state, evaluate, Scores(tmp_path)) as mine:
+        for step in range(1, 7):
+            mine.after(step, save=step == 6)
+        mine.after(6, save=True)
+    assert written == [2, 3, 4, 6]
+    assert [step for step, _ in checkpoints.all()] == written
+
+
 def test_ranks_that_differ_get_no_checkpoint_and_no_score(tmp_path: Path) -> None:
     calendar = Calendar(10, 1, None, None, 9, None)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -150,7 +151,8 @@ class Checkpoints:
             for _, path in own:
                 if path not in kept and (best is None or path.resolve() != best):
                     # Under its own name it is whole until it is gone.
-                    self._storage.rename(path, path.with_name(f".{path.name}.old"))
+                    with suppress(FileNotFoundError):  # somebody else deleted it
+                        self._storage.rename(path, path.with_name(f".{path.name}.old"))
             for path in sorted(self.folder.glob(_LEFT)):
                 self._storage.remove(path)
         except OSError as error:
