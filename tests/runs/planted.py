@@ -144,21 +144,21 @@ def use_an_operation_without_order(settings: str, run: str, *overrides: str) -> 
 
 def full_disk(settings: str, run: str, *overrides: str) -> None:
     """There is no room for a checkpoint of step 4, as is known when step 5 begins."""
-    write, wants_save = Storage.write, Duties.wants_save
+    write, wishes = Storage.write, Duties.wishes
 
     def full(storage: Storage, path: Path, content: bytes) -> None:
         if ".step-000004.part" in path.parts:
             raise OSError(28, "No space left on device")
         write(storage, path, content)
 
-    def written(duties: Duties) -> bool:
+    def written(duties: Duties) -> Wishes:
         for thread in threading.enumerate():
             if thread.name == "lightwork-checkpoint":
                 thread.join()
-        return wants_save(duties)
+        return wishes(duties)
 
     plant(Storage, "write", full)
-    plant(Duties, "wants_save", written)
+    plant(Duties, "wishes", written)
     train(settings, run, *overrides)
 
 

@@ -136,8 +136,8 @@ def test_a_step_that_is_due_for_several_reasons_is_saved_once(tmp_path: Path) ->
     alone = Group.alone()
     with Duties(alone, calendar, checkpoints, state, evaluate, Scores(tmp_path)) as mine:
         for step in range(1, 7):
-            mine.after(step, save=step == 6)
-        mine.after(6, save=True)
+            mine.after(step, Wishes(save=step == 6))
+        mine.after(6, Wishes(save=True))
     assert written == [2, 3, 4, 6]
     assert [step for step, _ in checkpoints.all()] == written
 

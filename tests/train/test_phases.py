@@ -52,18 +52,18 @@ def test_the_phases_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         stepper, loader, _ = toy_run(group, GradientBuckets(AllReduce(group), 64), ToyTask())
         heard.here().clear()
         (work,) = loader.work(1, 1)
-        stepper.run(1, work, 0.05, False, StepClock(torch.device("cpu")))
+        stepper.run(1, work, 0.05, StepClock(torch.device("cpu")))
         return list(heard.here())
 
     for words in run_as_threads(2, one_step):
-        kinds = ["forward", "backward", "sync", "control", "optimizer"]
+        kinds = ["copy", "forward", "backward", "sync", "control", "optimizer"]
         last = {word: place for place, word in enumerate(words)}
         assert sorted(kinds, key=lambda kind: last[kind]) == kinds
         assert words.count("forward") == words.count("backward") > 1, "several micro-batches"
         assert all(
             words[place - 1].startswith("on ")
             for place, word in enumerate(words)
-            if word == "forward"
+            if word == "copy"
         )
         assert words[words.index("control") + 1 :][:2] == ["waits", "goes on"]
         assert "waits" in words[words.index("sync") : words.index("control")]
