@@ -63,7 +63,12 @@ def run_as_threads(
 
 
 def run_as_processes(
-    size: int, function: str, *args: Any, timeout_s: float = 60.0, join: bool = True
+    size: int,
+    function: str,
+    *args: Any,
+    timeout_s: float = 60.0,
+    join: bool = True,
+    patience_s: float = 0.0,
 ) -> list[Any]:
     """What a function returns on each of ``size`` ranks, which are processes.
 
@@ -75,6 +80,7 @@ def run_as_processes(
         timeout_s: for the whole, and for each message.
         join: open the group and give it to the function; otherwise the function gets no group
             and finds the launcher's variables in its environment.
+        patience_s: how long the others have to end by themselves after one has failed.
 
     Raises:
         RuntimeError: a rank failed; the message is its traceback.
@@ -111,7 +117,7 @@ def run_as_processes(
             process.start()
         for pipe in pipes:
             pipe[1].close()
-        return _collect([pipe[0] for pipe in pipes], timeout_s)
+        return _collect([pipe[0] for pipe in pipes], timeout_s, patience_s)
     finally:
         for process in processes:
             process.kill()
@@ -121,15 +127,18 @@ def run_as_processes(
         del store
 
 
-def _collect(pipes: list[Connection], timeout_s: float) -> list[Any]:
-    """The answer of every rank; the first failure is raised as soon as it is known."""
+def _collect(pipes: list[Connection], timeout_s: float, patience_s: float) -> list[Any]:
+    """The answer of every rank; the first failure is raised, after ``patience_s`` at the latest."""
     answers: dict[int, Any] = {}
+    failure: str | None = None
     deadline = time.monotonic() + timeout_s
-    while len(answers) < len(pipes):
+    while len(answers) < len(pipes) and (failure is None or time.monotonic() < deadline):
         waiting = {pipe: rank for rank, pipe in enumerate(pipes) if rank not in answers}
         ready = multiprocessing.connection.wait(
             list(waiting), max(0.0, deadline - time.monotonic())
         )
+        if not ready and failure is not None:
+            break
         if not ready:
             raise TimeoutError(f"ranks {sorted(waiting.values())} did not end in {timeout_s:g} s")
         for pipe in ready:
@@ -139,9 +148,12 @@ def _collect(pipes: list[Connection], timeout_s: float) -> list[Any]:
                 answer = json.loads(pipe.recv_bytes())
             except EOFError:
                 answer = {"failure": "ended without a word"}
-            if "failure" in answer:
-                raise RuntimeError(f"rank {rank}: {answer['failure']}")
-            answers[rank] = answer["result"]
+            if "failure" in answer and failure is None:
+                failure = f"rank {rank}: {answer['failure']}"
+                deadline = min(deadline, time.monotonic() + patience_s)
+            answers[rank] = answer.get("result")
+    if failure is not None:
+        raise RuntimeError(failure)
     return [answers[rank] for rank in range(len(pipes))]
 
 

@@ -33,7 +33,8 @@ class Task:
 
 def loader(device: str) -> tuple[Loader, Model]:
     """The loader of a rank whose model is on ``device``, which may not be there."""
-    start: Any = SimpleNamespace(prepared=SimpleNamespace(train=Rows()), group=Group.alone())
+    prepared = SimpleNamespace(train=Rows())
+    start: Any = SimpleNamespace(prepared=prepared, group=Group.alone(), shares=CUTTING.shares)
     task: Any = Task()
     module = torch.nn.Linear(1, 1)
     model = Model(module, module, task, torch.device(device), lambda _: [])

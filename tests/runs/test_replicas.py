@@ -25,7 +25,9 @@ def stopped(world: World, name: str, mistake: str, *overrides: str, ranks: int =
     run = world.folder / name
     arguments = (str(world.settings), str(run), *overrides)
     with pytest.raises(RuntimeError, match="StepError: after step") as caught:
-        run_as_processes(ranks, f"{PLANTED}:{mistake}", *arguments, timeout_s=120, join=False)
+        run_as_processes(
+            ranks, f"{PLANTED}:{mistake}", *arguments, timeout_s=120, join=False, patience_s=30
+        )
     (run / "error.txt").write_text(str(caught.value).splitlines()[-1])
     return run
 

@@ -21,7 +21,7 @@ def record(step: int, loss: float = 1.5) -> StepRecord:
     return StepRecord(
         step=step, epoch=0, rank=1, attempt=1, time_unix_s=0.0, loss=loss, rank_loss=None,
         grad_norm=2.0, rank_grad_norm=None, learning_rate=1e-3, loss_scale=1.0,
-        applied=True, windows=4, batch_windows=16,
+        applied=True, windows=4, micro_batches=1, batch_windows=16,
         real_tokens=100, padded_tokens=120, duties_s=0.0, step_s=0.5, data_s=0.0, copy_s=0.0,
         forward_s=0.1, backward_s=0.2, sync_s=0.0, optimizer_s=0.1, wait_s=0.0, transfer_s=0.0,
         other_s=0.1, busy_s=0.3, slowest_rank=1, slowest_busy_s=0.3, hidden_sync_s=0.0,

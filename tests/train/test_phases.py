@@ -61,9 +61,7 @@ def test_the_phases_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sorted(kinds, key=lambda kind: last[kind]) == kinds
         assert words.count("forward") == words.count("backward") > 1, "several micro-batches"
         assert all(
-            words[place - 1].startswith("on ")
-            for place, word in enumerate(words)
-            if word == "copy"
+            words[place - 1].startswith("on ") for place, word in enumerate(words) if word == "copy"
         )
         assert words[words.index("control") + 1 :][:2] == ["waits", "goes on"]
         assert "waits" in words[words.index("sync") : words.index("control")]

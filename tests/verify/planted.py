@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lightwork.assembly import building
+from lightwork.assembly import building, ready
 from lightwork.comm.message import Finished
 from lightwork.data import loader
 from lightwork.data.plan import EpochPlan, assign
@@ -81,12 +81,12 @@ def ranks_overlap(*arguments: str) -> Rows:
     def overlapping(shares: int, ranks: int) -> list[range]:
         return [range(max(0, run.start - 1), run.stop) for run in assign(shares, ranks)]
 
-    plant(loader, "assign", overlapping)
+    plant(ready, "assign", overlapping)
     return verdicts(*arguments)
 
 
 def a_share_is_left_out(*arguments: str) -> Rows:
-    plant(loader, "assign", lambda *sizes: [*assign(*sizes)[:-1], range(0)])
+    plant(ready, "assign", lambda *sizes: [*assign(*sizes)[:-1], range(0)])
     return verdicts(*arguments)
 
 

@@ -19,7 +19,7 @@ _ASKED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM, signal
 """Exit codes of ranks that saved and left because somebody sent them a signal."""
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
-_PEERS_PATIENCE_S = 1.0
+_PEERS_PATIENCE_S = 3.0
 """How long a rank that only lost its peer waits for the rank that has the reason."""
 _JOINT_PATIENCE_S = 2.0
 """How long an error of all ranks waits for rank 0 to show it."""

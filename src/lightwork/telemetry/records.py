@@ -40,6 +40,8 @@ class StepRecord:
     """Whether there was an update; otherwise the batch was left out."""
     windows: int
     """Windows of this rank."""
+    micro_batches: int
+    """In which it computed them."""
     batch_windows: int
     """Windows of the batch, over all ranks."""
     real_tokens: int

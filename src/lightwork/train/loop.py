@@ -106,6 +106,7 @@ def _record(
             loss_scale=outcome.loss_scale,
             applied=outcome.applied,
             windows=len(work.windows),
+            micro_batches=len(work.pieces),
             batch_windows=work.batch_windows,
             real_tokens=work.real_tokens,
             padded_tokens=work.padded_tokens,

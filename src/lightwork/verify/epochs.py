@@ -105,7 +105,7 @@ def shuffles(subject: Subject) -> Verdict:
     if size < TELLING_BATCH:
         kept = sum(one == other for one, other in zip(first, second, strict=True))
         where = "at the same place in epoch 2"
-    if 2 * kept > batches:
+    if first == second or 2 * kept > batches:
         what = "the same order" if first == second else f"{kept} of {batches} batches the same"
         return Verdict(SHUFFLES, False, f"epochs 1 and 2 have {what}")
     ranks = "" if subject.group.size == 1 else f"; the same on all {subject.group.size} ranks"
