@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lightwork.report.explaining import explained
 from lightwork.telemetry.records import STEP_PARTS, VERSION
 from tests.ranks import run_as_processes
 from tests.runs.conftest import World
@@ -40,7 +41,7 @@ def test_the_parts_of_every_step_add_up(world: World, strategy: str) -> None:
 
 
 def test_the_slow_rank_is_named_by_all_and_the_others_wait_for_it(world: World) -> None:
-    arguments = (str(world.settings), str(world.folder / "slow"), "train.max_steps=9")
+    arguments = (str(world.settings), str(world.folder / "slow"), "train.max_steps=14")
     run_as_processes(2, f"{PLANTED}:slow_rank", *arguments, timeout_s=120, join=False)
     fast, slow = (records(world.folder / "slow", rank)[2:] for rank in (0, 1))
     assert {r["slowest_rank"] for r in fast + slow} == {1}
@@ -49,3 +50,9 @@ def test_the_slow_rank_is_named_by_all_and_the_others_wait_for_it(world: World) 
     assert median(r["step_s"] for r in fast) == pytest.approx(
         median(r["step_s"] for r in slow), rel=0.2
     ), "by the clock alone nobody is slow"
+    finding = explained(world.folder / "slow")[1][0]
+    assert (finding.kind, finding.rank) == ("straggler", 1)
+    assert "most of it in forward" in finding.words
+    said = (world.folder / "slow/logs/rank0.log").read_text()
+    assert "straggler: rank 1 takes" in said
+    assert said.count("lightwork explain") == 1

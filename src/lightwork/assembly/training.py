@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,8 @@ from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.phases import enter
 from lightwork.comm.signals import StopSignals
 from lightwork.comm.world import open_group
-from lightwork.errors import NotFiniteError
+from lightwork.errors import NotFiniteError, RunError
+from lightwork.report.explaining import explained, sentence
 from lightwork.settings import (
     Settings,
     numbered,
@@ -197,6 +198,13 @@ def _say_bits(start: Start) -> None:
     )
 
 
+def _say_verdict(run: Path, shown: str) -> None:
+    """What held the run up, if there are enough steps to tell."""
+    with suppress(RunError):
+        finding = explained(run)[1][0]
+        log.info("%s; more by: lightwork explain %s", sentence(finding), shown)
+
+
 def _say_end(start: Start, ready: Ready, last_step: int) -> None:
     skipped = ready.stepper.skipped_steps
     if skipped == last_step:
@@ -210,6 +218,8 @@ def _say_end(start: Start, ready: Ready, last_step: int) -> None:
     best = start.folder / "best" if checkpoints.best() else checkpoints.at(last_step)
     log.info("finished %d steps; the best model is %s", last_step, shown_path(best / "model"))
     folder = shlex.quote(shown_path(start.folder))
+    if start.group.rank == 0:
+        _say_verdict(start.folder, folder)
     data = "" if start.prepared.dev is not None else " --data FILE"
     log.info("next: lightwork evaluate %s%s", folder, data)
     log.info('      lightwork answer %s --context FILE "QUESTION"', folder)

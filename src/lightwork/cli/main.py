@@ -13,6 +13,7 @@ from lightwork.cli.answer import answer
 from lightwork.cli.checkpoints import checkpoints
 from lightwork.cli.data import data
 from lightwork.cli.evaluate import evaluate
+from lightwork.cli.explain import explain
 from lightwork.cli.export import export
 from lightwork.cli.failures import INTERRUPTED, failures_named
 from lightwork.cli.init import init
@@ -45,6 +46,7 @@ app.command()(answer)
 app.command()(score)
 app.command("list")(list_runs)
 app.command()(checkpoints)
+app.command()(explain)
 app.command()(export)
 app.command(context_settings={"allow_interspersed_args": False})(launch)
 

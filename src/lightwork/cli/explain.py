@@ -1,0 +1,27 @@
+"""``lightwork explain``: where the time of a run goes, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Json = Annotated[bool, typer.Option("--json", help="All of it as JSON.")]
+
+
+def explain(run: RunArgument, as_json: Json = False) -> None:
+    """Say what holds a run up, on which rank, and what could be done about it."""
+    from lightwork.report import explaining
+    from lightwork.settings import read_run
+
+    folder = run.expanduser()
+    read_run(folder)
+    steps, found = explaining.explained(folder)
+    if as_json:
+        typer.echo(json.dumps(explaining.as_json(steps, found), indent=2))
+    else:
+        explaining.show(Console(), steps, found)
