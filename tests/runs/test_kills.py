@@ -70,6 +70,7 @@ def training(launcher: str, world: World, run: Path) -> Iterator[Started]:
         process.communicate()
 
 
+@pytest.mark.long
 @LAUNCHERS
 def test_a_killed_rank_ends_all(launcher: str, world: World, tmp_path: Path) -> None:
     with training(launcher, world, tmp_path / "run") as (process, ranks):
@@ -91,6 +92,7 @@ def test_a_killed_launcher_takes_its_ranks_along(
         assert process.wait(END_S) == -signal.SIGKILL
 
 
+@pytest.mark.long
 @LAUNCHERS
 def test_control_c_ends_all(launcher: str, world: World, tmp_path: Path) -> None:
     with training(launcher, world, tmp_path / "run") as (process, _):

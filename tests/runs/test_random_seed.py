@@ -45,6 +45,7 @@ def test_it_is_the_run_of_the_number_that_was_drawn(world: World) -> None:
     assert weights_digest(other) != weights_digest(run)
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_ranks_of_another_launcher_agree_on_one(world: World) -> None:
     run = world.folder / "drawn-torchrun"

@@ -89,6 +89,7 @@ def test_threads_are_chosen_alike_for_all_numbers_of_ranks(world: World) -> None
     assert digest(runs[0]) == digest(runs[1])
 
 
+@pytest.mark.long
 def test_the_launcher_gives_the_same_bits(world: World, alone: Path) -> None:
     run = world.folder / "launched"
     command = [sys.executable, "-m", "lightwork", "train", str(world.settings), *TREE]
