@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 VERSION = 2
@@ -90,4 +90,4 @@ class StepRecord:
             "real_tokens_per_s": self.real_tokens / self.step_s,
             "padded_tokens_per_s": self.padded_tokens / self.step_s,
         }
-        return {"version": VERSION, **asdict(self), **rates}
+        return {"version": VERSION, **vars(self), **rates}

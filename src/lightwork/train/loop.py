@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import psutil
 import torch
@@ -61,7 +63,7 @@ def train(
             outcome = stepper.run(step, work, rate, clock, duties.wishes, measure)
             clock.stop()
             clock.add("duties", duties_s)
-            journal.note(clock, _record(telemetry, outcome, rate, clock.started_s))
+            journal.note(clock, record_of(telemetry, outcome, rate, clock.started_s))
             began_s = time.monotonic()
             if not duties.after(step, outcome.agreement.wishes):
                 break
@@ -81,7 +83,7 @@ def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
         clock.add("data", time.perf_counter() - started_s)
 
 
-def _record(
+def record_of(
     telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of a step that began at ``started_s``, on the monotonic clock, but for its
@@ -149,8 +151,13 @@ class _Journal:
             self._telemetry.display.show(record)
 
 
+@cache
+def _this_process(pid: int) -> psutil.Process:
+    return psutil.Process(pid)
+
+
 def memory_bytes(device: torch.device) -> int:
     """CPU: resident memory of this process. CUDA: the most the device held for tensors so far."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return int(psutil.Process().memory_info().rss)
+    return int(_this_process(os.getpid()).memory_info().rss)
