@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import telemetry
+from lightwork.telemetry.recorder import MetricsFile
+from lightwork.telemetry.records import StepRecord
 
 
 def test_a_step_and_each_message_are_priced(capsys: pytest.CaptureFixture[str]) -> None:
@@ -18,12 +20,12 @@ def test_a_step_and_each_message_are_priced(capsys: pytest.CaptureFixture[str]) 
 
 def test_records_are_really_written(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
-    whole = telemetry.MetricsFile.write
+    whole = MetricsFile.write
 
-    def counted(file: telemetry.MetricsFile, record: object) -> None:
-        written.append(record.step)  # type: ignore[attr-defined]
-        whole(file, record)  # type: ignore[arg-type]
+    def counted(file: MetricsFile, record: StepRecord) -> None:
+        written.append(record.step)
+        whole(file, record)
 
-    monkeypatch.setattr(telemetry.MetricsFile, "write", counted)
+    monkeypatch.setattr(MetricsFile, "write", counted)
     assert telemetry.step_us(3, 5) > 0
     assert written == [0, 1, 2, 3, 4]
