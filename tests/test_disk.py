@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from lightwork.disk import Storage, remove, replacing
+from lightwork.disk import Storage, remove, replacing, scratch_folder
 
 
 def make(path: Path, kind: str, text: str) -> None:
@@ -68,3 +71,23 @@ def test_remove_takes_links_not_what_they_lead_to(tmp_path: Path) -> None:
     remove(tmp_path / "link")
     remove(tmp_path / "link")
     assert seen(tmp_path / "folder") == "kept"
+
+
+def test_folders_of_killed_processes_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name in (f"ranks-{ended.pid}-x", f"ranks-{os.getppid()}-x", "ranks-abc", "other-1-x"):
+        (tmp_path / f"lightwork-{name}/attempt0").mkdir(parents=True)
+    with scratch_folder("ranks") as folder:
+        assert folder.parent == tmp_path
+        left = {path.name for path in tmp_path.iterdir()}
+    assert f"lightwork-ranks-{ended.pid}-x" not in left
+    assert {
+        f"lightwork-ranks-{os.getppid()}-x",
+        "lightwork-ranks-abc",
+        "lightwork-other-1-x",
+    } < left
+    assert not folder.exists()

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -147,6 +148,28 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folder(kind: str) -> Iterator[Path]:
+    """A temporary folder. Those of the same kind whose processes were killed are removed first."""
+    within = Path(tempfile.gettempdir())
+    for path in within.glob(f"lightwork-{kind}-*"):
+        owner = path.name.split("-")[2]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)  # of another user it stays
+    with tempfile.TemporaryDirectory(prefix=f"lightwork-{kind}-{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 @contextmanager

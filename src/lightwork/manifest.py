@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,14 @@ _OWN = "sha256"
 
 Files = Mapping[str, tuple[int, str]]
 """Path below the folder -> size in bytes and SHA-256 in hex digits."""
+
+
+MEMORY = Path("/dev/shm")
+
+
+def own_memory(memory: Path = MEMORY) -> Path:
+    """Where this user's snapshots lie; everybody may write beside it."""
+    return memory / f"lightwork-{os.getuid()}"
 
 
 def describe(folder: Path) -> Files:

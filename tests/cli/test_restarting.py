@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from lightwork.cli.restarting import FILE, Restarts, failures_of, newest_checkpoint, spent
+from lightwork.cli.restarting import Restarts, failures_of, newest_checkpoint, spent
 from lightwork.comm.supervisor import Answer, Launch
 from lightwork.comm.verdict import Failure
 from lightwork.errors import LaunchError
+from lightwork.settings import RunRecord, write_run
+from lightwork.telemetry.lines import RESTARTS
 from tests.cli.conftest import Command
 
 
@@ -31,7 +33,7 @@ def answers(run: Path, most: int, failures: Sequence[Failure]) -> list[Answer]:
 
 
 def events(run: Path) -> list[str]:
-    return [json.loads(line)["event"] for line in (run / FILE).read_text().splitlines()]
+    return [json.loads(line)["event"] for line in (run / RESTARTS).read_text().splitlines()]
 
 
 def saved(run: Path, step: int) -> None:
@@ -47,9 +49,9 @@ class KilledError(BaseException):
 def launcher_killed(run: Path, most: int, failures: Sequence[Failure] = ()) -> list[Answer]:
     """A start whose launcher is killed after these failures."""
     found = answers(run, most, failures)
-    lines = (run / FILE).read_text().splitlines(keepends=True)
+    lines = (run / RESTARTS).read_text().splitlines(keepends=True)
     assert json.loads(lines[-1])["event"] == "end"
-    (run / FILE).write_text("".join(lines[:-1]))
+    (run / RESTARTS).write_text("".join(lines[:-1]))
     return found
 
 
@@ -79,7 +81,7 @@ def test_the_count_is_used_up(tmp_path: Path) -> None:
     *_, last = answers(tmp_path, 2, [killed(5), killed(6), killed(7)])
     assert not last.goes_on
     assert "this was attempt 3, and launch.restarts allows no more" in last.words
-    assert str(tmp_path / FILE) in last.words
+    assert str(tmp_path / RESTARTS) in last.words
     assert "the same command begins again and counts anew" in last.words
     (again,) = answers(tmp_path, 2, [killed(8)])
     assert again.goes_on, "a person may try again"
@@ -142,14 +144,37 @@ def test_a_new_checkpoint_excuses_killed_launchers(tmp_path: Path) -> None:
     answers(tmp_path, 2, [])
 
 
-def test_without_restarts_nothing_is_counted(tmp_path: Path) -> None:
-    assert answers(tmp_path, 0, [killed(5)]) == [Answer(False, "")]
-    assert not (tmp_path / FILE).exists()
+def test_without_restarts_the_way_to_go_on_is_told(tmp_path: Path) -> None:
+    saved(tmp_path, 4)
+    words = "launch.restarts is 0; the same command goes on from step-000004"
+    assert answers(tmp_path, 0, [killed(5)]) == [Answer(False, words)]
+    assert events(tmp_path) == ["start", "failure", "end"]
+    launcher_killed(tmp_path, 0)
+    launcher_killed(tmp_path, 0)
+    assert answers(tmp_path, 0, [killed(5)]) == [Answer(False, words)], "nothing is used up"
+
+
+def test_a_newer_snapshot_is_what_it_goes_on_from_and_is_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lightwork.cli.restarting.own_memory", lambda: tmp_path / "shm")
+    run = tmp_path / "run"
+    run.mkdir()
+    write_run(run, RunRecord({}, run_id="abc"))
+    saved(run, 30)
+    saved(tmp_path / "shm/abc", 35)
+    assert newest_checkpoint(run) == "step-000035 in memory"
+    saved(run, 40)
+    assert newest_checkpoint(run) == "step-000040"
+    for step in range(50, 54):
+        launcher_killed(run, 1)
+        saved(tmp_path / "shm/abc", step)
+    answers(run, 1, [])
 
 
 def test_half_a_line_and_strange_ones_are_passed_over(tmp_path: Path) -> None:
     launcher_killed(tmp_path, 5, [killed(5)])
-    with (tmp_path / FILE).open("a") as file:
+    with (tmp_path / RESTARTS).open("a") as file:
         file.write('{"event": "fail')
     assert "; attempt 4 of at most 6" in answers(tmp_path, 5, [killed(6)])[0].words
 
@@ -165,7 +190,7 @@ def test_what_a_rank_has_shown_is_not_said_again(tmp_path: Path) -> None:
     told = replace(killed(5), what="rank 1: error: step 5 failed. rank 1: a bug", shown=True)
     (answer,) = answers(tmp_path, 5, [told])
     assert answer.words == "rank 1 failed; attempt 2 of at most 6 begins again"
-    assert "a bug" in (tmp_path / FILE).read_text()
+    assert "a bug" in (tmp_path / RESTARTS).read_text()
 
 
 def test_counting_by_itself() -> None:
@@ -206,7 +231,7 @@ def test_train_asks_the_count_and_watches(
     assert asked[0].hang_timeout_s == 7.0
     assert events(Path("run")) == ["start", "failure", "end"]
     assert command("train", "s.yaml", "--run", "none", "launch.restarts=0").code == 137
-    assert not Path("none", FILE).exists()
+    assert events(Path("none")) == ["start", "failure", "end"]
 
 
 @pytest.mark.usefixtures("folder")

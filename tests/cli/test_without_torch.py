@@ -37,6 +37,8 @@ finally:
         (["evaluate", "nope"], 2, "does not exist"),
         (["list"], 2, "does not exist"),
         (["checkpoints", "nope"], 2, "does not exist"),
+        (["logs", "nope"], 2, "has no logs"),
+        (["explain", "--help"], 0, "holds a run up"),
         (["data", "nope"], 2, "does not exist"),
         (["score", "nope", "nope"], 2, "does not exist"),
         (["export", "nope", "out"], 2, "does not exist"),

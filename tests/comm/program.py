@@ -74,7 +74,7 @@ def polite(folder: Path) -> None:
 
     def end(number: int, _frame: object) -> None:
         (folder / f"rank{RANK}.signal").write_text(signal.Signals(number).name)
-        sys.exit(0)
+        sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, end)
@@ -158,6 +158,21 @@ def step(_folder: Path) -> None:
 def was_asked(_folder: Path) -> None:
     """Somebody sent the ranks themselves a signal."""
     sys.exit(128 + signal.SIGTERM)
+
+
+def asked_early(_folder: Path) -> None:
+    """Rank 1 gets a signal before it can do anything about it; the other one works."""
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+
+def deaf(folder: Path) -> None:
+    """A signal comes when all is done."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    mark(folder)
+    time.sleep(1)
 
 
 def joint(_folder: Path) -> None:

@@ -219,7 +219,7 @@ def test_where_others_lost_patience_it_is_told_with_whom(tmp_path: Path) -> None
     asked = Asked(0)
     assert supervise(replace(launch("impatient", tmp_path), again=asked.again)) == 3
     (failure,) = asked.failures
-    assert failure.what == ("rank 0: another rank did not answer; rank 1 was in step 3 (forward)")
+    assert failure.what == "rank 0 lost another rank; rank 1 was in step 3 (forward)"
 
 
 def test_an_error_that_all_ranks_share_is_shown_by_one(

@@ -56,3 +56,33 @@ def test_a_doubled_one_does_not(tmp_path: Path) -> None:
     for rank in range(2):
         assert (tmp_path / f"rank{rank}.saved").exists()
         assert (tmp_path / f"rank{rank}.asked").read_text() == "asked\n"
+
+
+def test_a_rank_that_is_asked_before_it_listens_is_not_started_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert supervise(replace(launch("asked_early", tmp_path), again=never)) == 143
+    said = capfd.readouterr().err
+    assert said == "rank 1 of 2 was ended by SIGTERM; all ranks were stopped.\n"
+
+
+def test_ranks_that_left_because_they_were_asked_have_said_so_themselves(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert supervise(replace(launch("was_asked", tmp_path), again=never)) == 143
+    assert capfd.readouterr().err == ""
+
+
+def test_a_signal_after_the_end_changes_nothing(tmp_path: Path) -> None:
+    with once_at_work(tmp_path, lambda: send_here(signal.SIGTERM)):
+        assert supervise(replace(launch("deaf", tmp_path), again=never)) == 0
+
+
+def test_that_ranks_were_killed_unsaved_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = replace(launch("stubborn", tmp_path), again=never, grace_s=0.2)
+    with once_at_work(tmp_path, lambda: send_here(signal.SIGTERM)):
+        assert supervise(asked) == 143
+    told = "launch.grace_s was over, so the ranks were killed before they had saved and left\n"
+    assert capfd.readouterr().err == told

@@ -46,12 +46,12 @@ def exit_code(settings: str, run: str, *overrides: str) -> int:
     return 0
 
 
-def die_in_step_6(settings: str, run: str, *overrides: str) -> None:
-    """All ranks vanish, as in a crash, once the snapshot of step 4 has been written."""
+def die(settings: str, run: str, when: str, *overrides: str) -> None:
+    """All ranks vanish, as in a crash, in step ``when``, once what is being saved is written."""
     compute = Gradients.compute
 
     def dying(self: Gradients, step: int, *rest: Any) -> Any:
-        if step == 6:
+        if step == int(when):
             for thread in threading.enumerate():
                 if thread.name == "lightwork-checkpoint":
                     thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,11 @@ def test_a_full_disk_ends_all_ranks_and_older_checkpoints_stay(world: World) -> 
     assert not list((run / "checkpoints").glob(".*"))
     world.train(1, run.name, *SHORT)
     assert [step for step, _ in Checkpoints(run).all()] == [3, 4, 6]
+
+
+def test_checkpoints_that_are_gone_are_missed(world: World) -> None:
+    run = world.train(2, "emptied", *SHORT)
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(RuntimeError, match="the checkpoints of this run are gone from"):
+        world.train(2, "emptied", *SHORT)
+    assert not (run / "checkpoints").exists()

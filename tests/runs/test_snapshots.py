@@ -20,6 +20,12 @@ OPTIONS = (
 )  # fmt: skip
 
 
+def dies(world: World, ranks: int, name: str, step: int, *overrides: str) -> None:
+    arguments = (str(world.settings), str(world.folder / name), str(step), *overrides)
+    with pytest.raises(RuntimeError, match="ended without a word"):
+        run_as_processes(ranks, f"{PLANTED}:die", *arguments, timeout_s=120, join=False)
+
+
 def in_memory(run: Path) -> Path:
     run_id = json.loads((run / "run.json").read_text())["run_id"]
     return Path(f"/dev/shm/lightwork-{os.getuid()}/{run_id}")
@@ -28,9 +34,7 @@ def in_memory(run: Path) -> Path:
 def test_after_a_death_steps_are_lost_and_no_bit(world: World) -> None:
     whole = world.train(1, "never-died", *OPTIONS[:3])
     run = world.folder / "died"
-    arguments = (str(world.settings), str(run), *OPTIONS)
-    with pytest.raises(RuntimeError):
-        run_as_processes(2, f"{PLANTED}:die_in_step_6", *arguments, timeout_s=120, join=False)
+    dies(world, 2, "died", 6, *OPTIONS)
     assert saved(run) == []
     assert [path.name for path in (in_memory(run) / "checkpoints").glob("step-*")] == [
         "step-000004"
@@ -46,3 +50,26 @@ def test_nothing_stays_in_memory_after_an_end_in_order(world: World) -> None:
     assert not in_memory(run).exists()
     assert asked_to_leave(world, "a_signal_in_step_3", "left", OPTIONS[-1]) == [143, 143]
     assert not in_memory(world.folder / "left").exists()
+
+
+def test_killed_twice_at_other_numbers_of_ranks_the_bits_and_the_windows_are_those_of_one_start(
+    world: World,
+) -> None:
+    options = (*OPTIONS[:3], "checkpoint.every_steps=2")
+    whole = world.train(2, "never-killed", *options)
+    run = world.folder / "killed-twice"
+    dies(world, 1, "killed-twice", 4, *options)
+    dies(world, 3, "killed-twice", 8, *options)
+    world.train(2, "killed-twice", *options)
+    assert weights_digest(run) == weights_digest(whole)
+    learned: dict[int, dict[int, int]] = {}
+    for path in sorted(run.glob("metrics/rank*.jsonl")):
+        for record in map(json.loads, path.read_text().splitlines()):
+            attempts = learned.setdefault(record["step"], {})
+            attempts[record["attempt"]] = attempts.get(record["attempt"], 0) + record["windows"]
+    assert sorted(learned) == steps(whole)
+    assert max(attempt for of in learned.values() for attempt in of) == 3
+    survived = [of[max(of)] for _, of in sorted(learned.items())]
+    of_one = [json.loads(line)["batch_windows"] for line in
+              (whole / "metrics/rank0.jsonl").read_text().splitlines()]  # fmt: skip
+    assert survived == of_one, "each window of each batch on some rank, and on one only"

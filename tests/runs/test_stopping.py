@@ -67,6 +67,9 @@ def test_while_data_is_prepared_there_is_nothing_to_save(world: World) -> None:
 def test_when_the_time_is_up_the_run_is_saved_and_ends_well(world: World) -> None:
     run = world.train(2, "timed", "train.max_steps=3", "train.max_minutes=1e-6")
     assert (steps(run), saved(run)) == ([1], [1])
+    said = (run / "logs/rank0.log").read_text()
+    assert "time is up (train.max_minutes) after 1 of 3 steps; they are saved" in said
+    assert "finished" not in said
     world.train(2, "timed", "train.max_steps=3")
     assert (steps(run), scored(run)) == ([1, 2, 3], [3])
 

@@ -29,8 +29,15 @@ def test_what_is_longer_is_taken_over_and_stays(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("train.epochs=2", "train.max_steps=10"), "train.epochs 3 and 2 was given; give more"),
-        (("train.epochs=3", "train.max_steps=9"), "train.max_steps 10 and 9 was given"),
+        (("train.epochs=2", "train.max_steps=10"), "has 3 train.epochs and 2 was given; give more"),
+        (
+            ("train.epochs=3", "train.max_steps=9"),
+            "has 10 train.max_steps and 9 was given; give more",
+        ),
+        (
+            ("train.epochs=3", "train.max_steps=10", "train.patience=2", "data.dev=d.json"),
+            "has no train.patience and 2 was given; leave it out",
+        ),
         (("train.epochs=5", "train.learning_rate=1e-4"), "train.learning_rate: 3e-05 became"),
     ],
 )
@@ -54,3 +61,17 @@ def test_there_must_be_a_run(folder: Path) -> None:
     with pytest.raises(RunError, match="holds no run that --extend could make longer"):
         open_run(folder / "run", load(*LONG), extend=True)
     assert not (folder / "run").exists()
+
+
+def test_an_interrupted_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_run(folder / "run", load(*LONG))
+
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_run(folder / "run", load("train.epochs=5"), extend=True)
+    monkeypatch.undo()
+    assert sorted(path.name for path in (folder / "run").iterdir()) == ["run.json", "settings.yaml"]
+    assert read_run(folder / "run") == before

@@ -11,6 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from lightwork.errors import RunError
 from lightwork.telemetry.logs import logging_to
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.telemetry.records import StepRecord
@@ -111,3 +112,21 @@ def test_parts_of_a_step_add_up() -> None:
     assert seconds["data"] == 1.0
     assert 0 < seconds["forward"] <= seconds["step"]
     assert clock.ready()
+
+
+def test_no_room_for_a_record_is_an_error_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = MetricsFile(tmp_path, 1)
+
+    class Full:
+        def write(self, _: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+    file.close()
+    monkeypatch.setattr(file, "_file", Full())
+    with pytest.raises(
+        RunError, match=r"rank1\.jsonl \(No space left on device\); make room"
+    ) as caught:
+        file.write(record(1))
+    assert not caught.value.joint

@@ -121,3 +121,16 @@ def test_where_there_is_no_such_file_system(
     Snapshots("abc", tmp_path / "none").save(1, parts(1))
     assert "is no folder here" in caplog.text
     assert not (tmp_path / "none").exists()
+
+
+def test_the_memory_of_deleted_runs_is_taken_back(memory: Path, tmp_path: Path) -> None:
+    for name in ("kept", "deleted"):
+        (tmp_path / name).mkdir()
+        Snapshots(name, memory, tmp_path / name).save(5, parts(5))
+    (tmp_path / "deleted").rmdir()
+    Snapshots("kept", memory, tmp_path / "kept").save(6, parts(6))
+    assert Snapshots("deleted", memory).newer_than(None) is not None, "a later save does not look"
+    (tmp_path / "new").mkdir()
+    Snapshots("new", memory, tmp_path / "new").save(5, parts(5))
+    (own,) = memory.iterdir()
+    assert sorted(path.name for path in own.iterdir()) == ["kept", "new"]

@@ -63,7 +63,7 @@ class Start:
     def snapshots(self) -> Snapshots | None:
         """Those of this machine, where all ranks are on it: every rank reads what one wrote."""
         alone = self.world.local_size == self.world.size
-        return Snapshots(self.record.run_id) if alone else None
+        return Snapshots(self.record.run_id, run=self.folder) if alone else None
 
     @property
     def shares(self) -> int:

@@ -21,6 +21,7 @@ from lightwork.data.store import Store
 from lightwork.errors import CheckpointError
 from lightwork.settings import RunRecord, Settings, to_yaml
 from lightwork.tasks.extractive.model import save_model
+from lightwork.telemetry.lines import RESTARTS, json_lines, read_evaluations
 from lightwork.train.checkpoint import Checkpoints, Part, read_state, read_tensors
 from lightwork.train.duties import Sums
 from lightwork.train.optimizer import LocalUpdate
@@ -94,7 +95,20 @@ def _newest(checkpoints: Checkpoints, snapshots: Snapshots | None) -> Path | Non
         return found
     if problem is not None:
         raise problem
+    if on_disk is None and _had_some(checkpoints.folder.parent):
+        raise CheckpointError(
+            f"the checkpoints of this run are gone from {checkpoints.folder}. Put them back, or "
+            "choose another --run folder to start afresh."
+        )
     return on_disk
+
+
+def _had_some(run: Path) -> bool:
+    """Whether other files of the run know of a checkpoint: one was scored, or gone on from."""
+    starts = json_lines(run / RESTARTS)
+    return bool(read_evaluations(run)) or any(
+        line.get("newest") and "memory" not in line["newest"] for line in starts
+    )
 
 
 def take_over(

@@ -50,15 +50,15 @@ def run_train(settings: Settings, run: Path) -> None:
         if start.group.rank == 0:
             write_run(run, replace(start.record, total_steps=ready.schedule.total_steps))
         _say_start(start, ready)
-        with (
-            _telemetry(start, ready) as telemetry,
-            _duties(start, ready, telemetry, signals) as duties,
-            signals.heeded(),
-        ):
-            first = ready.done_steps + 1
-            last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
-        enter("end")
-        _say_end(start, ready, last)
+        with signals.heeded():
+            with (
+                _telemetry(start, ready) as telemetry,
+                _duties(start, ready, telemetry, signals) as duties,
+            ):
+                first = ready.done_steps + 1
+                last = train(ready.stepper, ready.loader, ready.schedule, duties, telemetry, first)
+            enter("end")  # a signal from here on is noted by nobody: all is done
+            _say_end(start, ready, last) if not duties.time_is_up else _say_paused(ready, last)
 
 
 @contextmanager
@@ -142,7 +142,11 @@ def _say_start(start: Start, ready: Ready) -> None:
     ranks, total = start.group.size, ready.schedule.total_steps
     threads = torch.get_num_threads()
     if ready.done_steps >= total:
-        log.info("this run is finished: it has done all its %d steps", total)
+        log.info(
+            "this run is finished: it has done all its %d %s",
+            total,
+            "step" if total == 1 else "steps",
+        )
         return
     where = f"after step {ready.done_steps}" if ready.done_steps else "from the start"
     log.info(
@@ -175,12 +179,13 @@ def say_idle(start: Start) -> None:
     ranks, idle = start.group.size, start.group.size - start.shares
     if idle > 0:
         log.warning(
-            "%d of the %d ranks %s nothing to do: every batch of this run is cut in %d shares. "
+            "%d of the %d ranks %s nothing to do: every batch of this run is cut in %d %s. "
             "Start with --ranks %d, or a new run with train.shares=%d",
             idle,
             ranks,
             "has" if idle == 1 else "have",
             start.shares,
+            "share" if start.shares == 1 else "shares",
             start.shares,
             ranks,
         )
@@ -195,6 +200,15 @@ def _say_bits(start: Start) -> None:
         else "gradients are summed in one order, but equal bits are not promised on cuda yet",
         threads,
         "thread" if threads == 1 else "threads",
+    )
+
+
+def _say_paused(ready: Ready, last_step: int) -> None:
+    log.info(
+        "time is up (train.max_minutes) after %d of %d steps; they are saved, and the same command "
+        "goes on",
+        last_step,
+        ready.schedule.total_steps,
     )
 
 

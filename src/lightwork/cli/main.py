@@ -19,6 +19,7 @@ from lightwork.cli.failures import INTERRUPTED, failures_named
 from lightwork.cli.init import init
 from lightwork.cli.launch import launch
 from lightwork.cli.list_runs import list_runs
+from lightwork.cli.logs import logs
 from lightwork.cli.prepare import prepare
 from lightwork.cli.sample import sample
 from lightwork.cli.score import score
@@ -47,6 +48,7 @@ app.command()(score)
 app.command("list")(list_runs)
 app.command()(checkpoints)
 app.command()(explain)
+app.command()(logs)
 app.command()(export)
 app.command(context_settings={"allow_interspersed_args": False})(launch)
 

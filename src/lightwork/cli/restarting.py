@@ -23,10 +23,11 @@ from typing import Any
 from lightwork.cli.launching import LOGS
 from lightwork.comm.supervisor import Answer
 from lightwork.comm.verdict import Failure
-from lightwork.errors import LaunchError
-from lightwork.telemetry.lines import json_lines, open_lines
+from lightwork.errors import LaunchError, RunError
+from lightwork.manifest import own_memory
+from lightwork.settings import read_run
+from lightwork.telemetry.lines import RESTARTS, json_lines, open_lines
 
-FILE = "restarts.jsonl"
 SAME_STEP = 3
 """So often may one step fail, by whatever death."""
 _SHOWN_REASONS = 3
@@ -34,19 +35,34 @@ _REASON_CHARACTERS = 300
 
 
 def newest_checkpoint(run: Path) -> str | None:
-    """The name of the newest checkpoint that was written to its end; reading it verifies it."""
-    names = [path.parent.name for path in run.glob("checkpoints/step-*/manifest.json")]
-    return max(names, key=lambda name: (len(name), name), default=None)
+    """The name of the newest state that was written to its end; reading it verifies it."""
+    on_disk = _newest_in(run)
+    try:
+        in_memory = _newest_in(own_memory() / read_run(run).run_id)
+    except RunError:
+        in_memory = None
+    if in_memory is not None and (on_disk is None or _age(in_memory) > _age(on_disk)):
+        return f"{in_memory} in memory"
+    return on_disk
+
+
+def _newest_in(folder: Path) -> str | None:
+    names = [path.parent.name for path in folder.glob("checkpoints/step-*/manifest.json")]
+    return max(names, key=_age, default=None)
+
+
+def _age(name: str) -> tuple[int, str]:
+    return len(name), name
 
 
 class Restarts:
     """The failures of one run, over all its starts."""
 
     def __init__(self, run: Path, most: int) -> None:
-        """``most``: new attempts that a start may have; 0: nothing is counted."""
+        """``most``: new attempts that a start may have."""
         self._run = run
         self._most = most
-        self._path = run / FILE
+        self._path = run / RESTARTS
         self._spent = 0
 
     @contextmanager
@@ -55,23 +71,18 @@ class Restarts:
 
         Raises LaunchError where killed launchers have used up the count.
         """
-        if not self._most:
-            yield
-            return
         newest = newest_checkpoint(self._run)
         self._spent = spent(json_lines(self._path), newest)
         self._note({"event": "start", "newest": newest})
         try:
-            if self._spent > self._most:
+            if self._spent > self._most > 0:
                 raise LaunchError(self._killed_too_often())
             yield
         finally:
-            self._note({"event": "end"})
+            self._note({"event": "end", "newest": newest_checkpoint(self._run)})
 
     def again(self, failure: Failure) -> Answer:
         """Whether a new attempt follows, and what to say."""
-        if not self._most:
-            return Answer(False, "")
         self._spent += 1
         self._note(
             {
@@ -83,6 +94,8 @@ class Restarts:
                 "examples": failure.examples,
             }
         )
+        if not self._most:
+            return Answer(False, f"launch.restarts is 0; the same command {self._going_on()}")
         same = failures_of(failure.step, json_lines(self._path))
         if len(same) >= SAME_STEP:
             return Answer(False, self._same_step(failure.step, same))
@@ -99,12 +112,14 @@ class Restarts:
     def _same_step(self, step: int, same: Sequence[dict[str, Any]]) -> str:
         where = f"step {step}" if step else "what comes before the first step"
         reasons = list(dict.fromkeys(line["reason"] for line in same))[-_SHOWN_REASONS:]
+        why = f" ({'; '.join(reasons)})" if len(reasons) > 1 else ""  # one has just been told
         examples = next((line["examples"] for line in reversed(same) if line["examples"]), "")
         of = f"; the examples at work were {examples}" if examples else ""
+        look = "at these examples, " if examples else ""
         return (
-            f"{where} has failed {len(same)} times ({'; '.join(reasons)}){of}. So there is no "
-            f"further attempt: look at these examples, at the memory of the machine and at the "
-            f"logs in {self._run / LOGS}. After that the same command {self._going_on()}, once."
+            f"{where} has failed {len(same)} times{why}{of}. So there is no further attempt: look "
+            f"{look}at the memory of the machine and at the logs in {self._run / LOGS}. After that "
+            f"the same command {self._going_on()}, once."
         )
 
     def _used_up(self) -> str:

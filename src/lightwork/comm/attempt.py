@@ -24,7 +24,7 @@ HANGS = 124
 _LOOK_EVERY_S = 0.05
 _FAILURE_GRACE_S = 5.0
 """The most that the others get after a failure; there is not much they can still do."""
-_AGAIN_GRACE_S = 1.0
+_AGAIN_GRACE_S = 0.5
 """The same where a new attempt waits for their end."""
 
 
@@ -115,6 +115,7 @@ class Attempt:
             if watch and kill_at_s is None and (found := watch.look(now)) is not None:
                 self._hang, kill_at_s = self._looked_into(found), now
             if stop.insists or (kill_at_s is not None and now >= kill_at_s):
+                self._say_lost(stop)
                 self.close()
 
     def close(self) -> None:
@@ -143,7 +144,8 @@ class Attempt:
         failure = failure_of(self._number, cause, self._ranks, phase)
         if cause.exit_code != PeerLostError.exit_code:
             return failure
-        return replace(failure, what=failure.what + hang.behind(self._phases, self._ranks))
+        stood = hang.behind(self._phases, self._ranks)
+        return replace(failure, what=f"rank {cause.number} lost another rank{stood}")
 
     @property
     def details(self) -> str:
@@ -158,6 +160,17 @@ class Attempt:
             say(self.details)
         elif cause is not None:
             report(cause, self._ranks)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every rank came to its end."""
+        return all(rank.exit_code == 0 for rank in self._ranks)
+
+    def _say_lost(self, stop: Stop) -> None:
+        """Ranks that were to save and leave did not have the time."""
+        if stop.first is not None and any(rank.exit_code is None for rank in self._ranks):
+            why = "another signal came" if stop.insists else "launch.grace_s was over"
+            say(f"{why}, so the ranks were killed before they had saved and left")
 
     def _grace_s(self, stop: Stop) -> float:
         if stop.signals:

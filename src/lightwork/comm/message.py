@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,10 @@ from lightwork.errors import PeerLostError
 
 if TYPE_CHECKING:
     from torch.distributed import Work
+
+
+_PLACE = re.compile(r"^\[[^\]]*\]\s*")
+"""Where in gloo's sources an error was thrown."""
 
 
 class _Waited(threading.local):
@@ -120,6 +125,7 @@ class Message:
     def _peer_lost(self, error: RuntimeError) -> PeerLostError:
         waited_s = time.monotonic() - self._started_s
         detail = str(error).strip().splitlines()[0].split(" This is typically")[0]
+        detail = _PLACE.sub("", detail)
         return PeerLostError(
             f"another rank went away or did not answer: the message '{self._verb}' failed after "
             f"{waited_s:.1f} s ({detail}). The first rank that failed has the reason."

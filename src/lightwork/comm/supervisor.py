@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -23,6 +22,7 @@ from lightwork.comm.attempt import Answer, Attempt, Launch, Stop
 from lightwork.comm.listener import LOOPBACK, listen, port_of
 from lightwork.comm.signals import ASKING
 from lightwork.comm.verdict import say
+from lightwork.disk import scratch_folder
 
 __all__ = ["Answer", "Launch", "supervise"]
 
@@ -40,9 +40,9 @@ def supervise(launch: Launch) -> int:
         LaunchError: the command cannot be started.
     """
     store = _StoreHost(listen())
-    with tempfile.TemporaryDirectory(prefix="lightwork-") as folder, _catch_signals() as stop:
+    with scratch_folder("ranks") as folder, _catch_signals() as stop:
         try:
-            return _attempts(launch, store, Path(folder), stop)
+            return _attempts(launch, store, folder, stop)
         finally:
             store.close()
 
@@ -57,6 +57,8 @@ def _attempts(launch: Launch, store: _StoreHost, folder: Path, stop: Stop) -> in
         finally:
             attempt.close()
         failure = attempt.failure()
+        if launch.again is not None and attempt.finished:
+            return 0  # a signal came when all was done
         if stop.first is not None:
             return 128 + stop.first
         if failure is None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightwork.comm.phases import Phase
+from lightwork.comm.signals import ASKING
 from lightwork.comm.told import Told, read_told
 from lightwork.errors import LightworkError, PeerLostError
 
-_ASKED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1))
-"""Exit codes of ranks that saved and left because somebody sent them a signal."""
+_ASKED = tuple(128 + number for number in ASKING)
+"""What ranks end with that somebody sent a signal: by themselves, saved, or before they could."""
 _TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
 _PEERS_PATIENCE_S = 3.0
@@ -139,7 +140,7 @@ def _repeats(cause: RankProcess, told: Told | None) -> bool:
     """A mistake that somebody must mend, or a rank that left because it was asked to."""
     if told is not None:
         return told.repeats
-    return cause.exit_code == LightworkError.exit_code or cause.exit_code in _ASKED
+    return cause.exit_code == LightworkError.exit_code or cause.shell_code in _ASKED
 
 
 def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
@@ -156,8 +157,10 @@ def report(cause: RankProcess, ranks: list[RankProcess]) -> None:
         if not _shown(told, ranks):
             say(f"rank {cause.number}: {told.message}")
         return
+    if cause.exit_code in _ASKED:
+        return  # it has said so itself
     say(f"rank {cause.number} of {len(ranks)} {_ending(cause)}; all ranks were stopped.")
-    lines = _tail(cause)
+    lines = _tail(cause) if cause.shell_code not in _ASKED else []
     if lines:
         say(f"The last lines of {cause.log}:")
         say("\n".join(f"  {line}" for line in lines))

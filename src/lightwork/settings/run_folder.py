@@ -104,8 +104,8 @@ def check_run(folder: Path, values: dict[str, Any], extend: bool = False) -> Run
         listed = "\n".join(f"  {line}" for line in changes)
         raise RunError(
             f"{label} belongs to a run with other settings:\n{listed}\n"
-            "choose another folder with --run, or continue that run with the settings it was "
-            f"started with: lightwork train {folder}"
+            "choose another folder with --run, or continue that run with the settings it has: "
+            f"lightwork train {folder}"
         )
     return record
 
@@ -115,9 +115,11 @@ def _extended(record: RunRecord, values: dict[str, Any], label: str) -> RunRecor
     known = _lengths(record.identity)
     for name, value in _lengths(values).items():
         if _end(value) < _end(known[name]):
+            before = "no" if known[name] is None else str(known[name])
+            todo = "leave it out" if known[name] is None else "give more"
             raise RunError(
-                f"--extend makes a run longer, but {label} has {name} {known[name]} and {value} "
-                "was given; give more"
+                f"--extend makes a run longer, but {label} has {before} {name} and {value} was "
+                f"given; {todo}"
             )
     return replace(record, identity={**record.identity, **_lengths(values)})
 
@@ -197,11 +199,14 @@ def _replace(path: Path, text: str) -> None:
     """Write ``text`` beside ``path``, then move it there in one step."""
     try:
         handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)  # what did not come to its place
     except OSError as error:
         raise RunError(f"{path.absolute()} cannot be written: {error.strerror}") from None

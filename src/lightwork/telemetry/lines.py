@@ -10,6 +10,9 @@ from typing import IO, Any
 EVALUATIONS = "evaluations.jsonl"
 """In the folder of a run: one line for every evaluation, kept over restarts."""
 
+RESTARTS = "restarts.jsonl"
+"""In the folder of a run: one line for every start of the command, every failure and every end."""
+
 METRIC = "f1"
 """The score of an evaluation that tells which checkpoint is best."""
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lightwork.errors import RunError
 from lightwork.telemetry.lines import open_lines
 from lightwork.telemetry.records import StepRecord
 from lightwork.telemetry.terminal import terminal
@@ -33,12 +34,21 @@ class MetricsFile:
 
     def __init__(self, folder: Path, rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = open_lines(folder / f"rank{rank}.jsonl")
+        self._path = folder / f"rank{rank}.jsonl"
+        self._file = open_lines(self._path)
 
     def write(self, record: StepRecord) -> None:
         """Append one record."""
         fields = {name: _json_safe(value) for name, value in record.as_json().items()}
-        self._file.write((json.dumps(fields) + "\n").encode())
+        try:
+            self._file.write((json.dumps(fields) + "\n").encode())
+        except OSError as error:
+            lonely = RunError(
+                f"cannot write {self._path} ({error.strerror}); make room, and the same command "
+                "goes on"
+            )
+            lonely.joint = False
+            raise lonely from error
 
     def close(self) -> None:
         """Close the file."""

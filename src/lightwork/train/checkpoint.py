@@ -113,9 +113,10 @@ class Checkpoints:
             else:
                 return path
         if steps:
+            verb = "does not verify" if len(steps) == 1 else "verifies"
             raise CheckpointError(
-                f"none of the {len(steps)} checkpoints in {self.folder} verifies. To start afresh, "
-                "choose another --run folder or delete this one."
+                f"{_none_of(len(steps))} in {self.folder} {verb}. To start afresh, choose another "
+                "--run folder or delete this one."
             )
         return None
 
@@ -168,6 +169,10 @@ class Checkpoints:
         except (OSError, ValueError):
             return True
         return None in (run_id, self._run_id) or run_id == self._run_id
+
+
+def _none_of(count: int) -> str:
+    return "the only checkpoint" if count == 1 else f"none of the {count} checkpoints"
 
 
 def _read_back(target: Path, folder: Path) -> None:

@@ -64,6 +64,8 @@ class Duties:
         self._evaluate = evaluate
         self._scores = scores
         self._writer = Writer(partial(checkpoints.save, keep=calendar.keep))
+        self.time_is_up = False
+        """Whether training ended for that reason, in the middle."""
         self._saved_step = -1
         self._saved_s = time.monotonic()
 
@@ -141,7 +143,7 @@ class Duties:
             raise Stopped(agreed.stop_signal)
         if agreed.time_up and not last:
             self._settle()
-            log.info("stopped after step %d, saved: time is up (train.max_minutes)", step)
+            self.time_is_up = True
             return False
         if score:
             self._score(step)
@@ -207,6 +209,7 @@ class Duties:
         started_s = time.monotonic()
         result = self._evaluate()
         seconds = time.monotonic() - started_s
+        self._settle()  # what is scored is on the disk
         if self._group.rank == 0:
             self._scores.add(step, result.scores)
         best_step = self._best_now(step)

@@ -86,8 +86,7 @@ def _next(works: Iterator[Work], clock: StepClock) -> Work | Exception:
 def record_of(
     telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
-    """The record of a step that began at ``started_s``, on the monotonic clock, but for its
-    seconds, which a device may tell later."""
+    """The record of the step begun at ``started_s``, but for what a device tells of it later."""
     now_s, used_bytes = time.time(), memory_bytes(telemetry.device)
     work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
     slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s

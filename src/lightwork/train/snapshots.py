@@ -17,11 +17,13 @@ from pathlib import Path
 from torch import Tensor
 
 from lightwork.errors import CheckpointError
+from lightwork.manifest import MEMORY, own_memory
 from lightwork.train.checkpoint import Checkpoints, Part, read_state
 
 log = logging.getLogger("lightwork")
 
-MEMORY = Path("/dev/shm")
+RUN = "run"
+"""A file that says in which folder the run lies."""
 SLACK = 1.5
 """How much more than the optimizer's state all of a snapshot is, at most: AdamW's is two thirds."""
 
@@ -29,9 +31,13 @@ SLACK = 1.5
 class Snapshots:
     """The snapshot of one run on this machine; nothing here ever ends a training."""
 
-    def __init__(self, run_id: str, memory: Path = MEMORY) -> None:
-        """``memory``: the file system in memory; another user's folder in it is not touched."""
-        self._own = memory / f"lightwork-{os.getuid()}"
+    def __init__(self, run_id: str, memory: Path = MEMORY, run: Path | None = None) -> None:
+        """``memory``: the file system in memory; another user's folder in it is not touched.
+
+        ``run``: the folder of the run. When it is deleted, the next run takes the memory back.
+        """
+        self._run = run
+        self._own = own_memory(memory)
         self._checkpoints = Checkpoints(self._own / run_id, run_id)
         self._given_up = False
 
@@ -42,6 +48,7 @@ class Snapshots:
         held = list(parts)
         try:
             self._make_own_folder()
+            self._forget_deleted()
             self._check_room(held)
             self._checkpoints.save(step, held, keep=1)
         except (CheckpointError, OSError) as error:
@@ -80,6 +87,16 @@ class Snapshots:
         if not self._is_own():
             raise OSError(f"{self._own} belongs to somebody else")
 
+    def _forget_deleted(self) -> None:
+        """Note whose snapshot this is, and remove those of runs that are no more."""
+        own = self._checkpoints.folder.parent
+        own.mkdir(exist_ok=True)
+        if self._run is not None and not (own / RUN).exists():
+            (own / RUN).write_text(str(self._run.absolute()), encoding="utf-8")
+            for note in self._own.glob(f"*/{RUN}"):
+                if not Path(note.read_text(encoding="utf-8")).is_dir():
+                    shutil.rmtree(note.parent, ignore_errors=True)
+
     def _is_own(self) -> bool:
         """Everybody may write where it lies, so it may have been put there by another user."""
         try:
@@ -101,6 +118,6 @@ class Snapshots:
         free = shutil.disk_usage(self._own).free
         if free < needed:
             raise OSError(
-                f"{self._own.parent} has {free >> 20} MiB left, and one takes about "
-                f"{needed >> 20} MiB; in a container, give it more with --shm-size"
+                f"{self._own.parent} has {free / 1e6:,.1f} MB left, and one takes about "
+                f"{needed / 1e6:,.1f} MB; in a container, give it more with --shm-size"
             )
