@@ -73,6 +73,7 @@ def test_a_changed_buffer_is_found(world: World) -> None:
     assert re.search(rf"in 1 of \d+ tensors, {re.escape(POSITIONS)}\.", told(run))
 
 
+@pytest.mark.long
 def test_the_launcher_says_it_once_and_the_same_command_goes_on(world: World) -> None:
     run = world.folder / "launched-apart"
     arguments = [
