@@ -25,6 +25,7 @@ from lightwork.comm.supervisor import Answer
 from lightwork.comm.verdict import Failure
 from lightwork.errors import LaunchError, RunError
 from lightwork.manifest import own_memory
+from lightwork.report.timeline import checkpoint_steps
 from lightwork.settings import read_run
 from lightwork.telemetry.lines import RESTARTS, json_lines, open_lines
 
@@ -36,23 +37,14 @@ _REASON_CHARACTERS = 300
 
 def newest_checkpoint(run: Path) -> str | None:
     """The name of the newest state that was written to its end; reading it verifies it."""
-    on_disk = _newest_in(run)
+    on_disk = max(checkpoint_steps(run), default=-1)
     try:
-        in_memory = _newest_in(own_memory() / read_run(run).run_id)
+        in_memory = max(checkpoint_steps(own_memory() / read_run(run).run_id), default=-1)
     except RunError:
-        in_memory = None
-    if in_memory is not None and (on_disk is None or _age(in_memory) > _age(on_disk)):
-        return f"{in_memory} in memory"
-    return on_disk
-
-
-def _newest_in(folder: Path) -> str | None:
-    names = [path.parent.name for path in folder.glob("checkpoints/step-*/manifest.json")]
-    return max(names, key=_age, default=None)
-
-
-def _age(name: str) -> tuple[int, str]:
-    return len(name), name
+        in_memory = -1
+    if in_memory > on_disk:
+        return f"step-{in_memory:06d} in memory"
+    return f"step-{on_disk:06d}" if on_disk >= 0 else None
 
 
 class Restarts:
