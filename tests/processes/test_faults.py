@@ -129,7 +129,8 @@ def test_the_same_step_three_times(world: World) -> None:
     ended = train(world, "same", "*:1:backward:4:SIGKILL")
     assert ended.code == 137
     last = ended.said.splitlines()[-1]
-    assert last.startswith("step 4 has failed 3 times (rank 1 was ended by SIGKILL")
+    assert last.startswith("step 4 has failed 3 times; the examples at work were q")
+    assert "rank 1 of 2 was ended by SIGKILL" in ended.said, "told once, above"
     assert "; the examples at work were q" in last
     assert len(failures(world, "same")) == 3
     assert train(world, "same", "0:1:backward:4:SIGKILL").code == 137, "once, not three times"
