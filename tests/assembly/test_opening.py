@@ -22,6 +22,12 @@ def settings(tmp_path: Path) -> Settings:
     return load_settings(tmp_path / "s.yaml", [])
 
 
+def opened(group: Group, settings: Settings, run: Path) -> RunRecord:
+    record = opening.begin(group, settings, run, "cpu")
+    opening.check_storage(group, run, record.run_id)
+    return record
+
+
 @pytest.mark.parametrize("other", ["empty", "another run"])
 def test_a_rank_with_another_storage_is_found_out(
     tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, other: str
@@ -34,7 +40,7 @@ def test_a_rank_with_another_storage_is_found_out(
 
     def begin(group: Group) -> str:
         with pytest.raises(LaunchError) as caught:
-            opening.begin(group, settings, tmp_path / f"{group.rank}/run", "cpu")
+            opened(group, settings, tmp_path / f"{group.rank}/run")
         return str(caught.value).partition(" does not find the run folder")[0]
 
     assert run_as_threads(2, begin) == ["rank 1", "rank 1"]
@@ -53,6 +59,6 @@ def test_a_slow_one_is_waited_for(
         return seen(folder) if len(looks) > 2 else None
 
     monkeypatch.setattr(opening, "_seen", late)
-    records = run_as_threads(2, lambda group: opening.begin(group, settings, run, "cpu"))
+    records = run_as_threads(2, lambda group: opened(group, settings, run))
     assert isinstance(records[0], RunRecord)
     assert records[0] == records[1]

@@ -64,7 +64,7 @@ def test_its_random_numbers_do_not_depend_on_ranks_or_on_computing_again(
 def test_without_a_compiler_there_is_one_line(world: World, tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "lightwork", "train", str(world.settings), "train.compile=true",
-         "--ranks", "2", "--run", str(tmp_path / "run")],
+         "--ranks", "2", "--run", str(tmp_path / "run"), "launch.restarts=0"],
         env={**os.environ, "CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)},
         capture_output=True, text=True, timeout=450, check=False,
     )  # fmt: skip

@@ -15,6 +15,7 @@ from lightwork.errors import PeerLostError, StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import Strategy
+from lightwork.sync.rows import Touched
 from lightwork.sync.tree import Tree
 from tests.ranks import run_as_threads
 
@@ -56,7 +57,8 @@ def touched(batch: list[list[list[int]]]) -> Tensor:
 
 def steps(group: Group, way: str, table: str | None, bucket_bytes: int = 1 << 20) -> Found:
     model = copy.deepcopy(NET)
-    sync = GradientBuckets(WAYS[way](group), bucket_bytes, table)
+    touched_table = None if table is None else Touched(table, group)
+    sync = GradientBuckets(WAYS[way](group), bucket_bytes, touched_table)
     sync.attach(model)
     gradients, sent, norms = [], [], []
     for batch in BATCHES:
@@ -105,7 +107,7 @@ def test_what_travels_is_the_touched_rows_or_all_where_they_are_many() -> None:
 
 def test_without_knowledge_of_the_rows_all_travel() -> None:
     def bytes_sent(group: Group) -> int:
-        sync = GradientBuckets(AllReduce(group), 1 << 20, "embed.weight")
+        sync = GradientBuckets(AllReduce(group), 1 << 20, Touched("embed.weight", group))
         sync.attach(copy.deepcopy(NET))
         sync.begin(measure=False)
         return sync.finish().sent_bytes
@@ -116,7 +118,7 @@ def test_without_knowledge_of_the_rows_all_travel() -> None:
 def test_a_gradient_in_another_row_is_an_error_and_nobody_waits() -> None:
     def train(group: Group) -> str:
         model = copy.deepcopy(NET)
-        sync = GradientBuckets(AllReduce(group), 1 << 20, "embed.weight")
+        sync = GradientBuckets(AllReduce(group), 1 << 20, Touched("embed.weight", group))
         sync.attach(model)
         sync.begin(measure=False, rows=torch.tensor([1, 2]))
         with sync.micro_batch(0, last=True):
@@ -136,6 +138,21 @@ def test_a_gradient_in_another_row_is_an_error_and_nobody_waits() -> None:
 
 
 def test_the_table_stands_alone_however_small_it_is() -> None:
-    sync = GradientBuckets(AllReduce(Group.alone()), 1 << 20, "embed.weight")
+    sync = GradientBuckets(
+        AllReduce(Group.alone()), 1 << 20, Touched("embed.weight", Group.alone())
+    )
     sync.attach(copy.deepcopy(NET))
     assert [len(bucket.parameters) for bucket in sync.buckets] == [2, 1]
+
+
+def test_ranks_that_mean_other_rows_all_know_before_anything_is_sent() -> None:
+    def train(group: Group) -> str:
+        sync = GradientBuckets(AllReduce(group), 1 << 20, Touched("embed.weight", group))
+        sync.attach(copy.deepcopy(NET))
+        sync.begin(measure=False, rows=torch.tensor([1, 2 + group.rank]))
+        with pytest.raises(StepError) as caught:
+            sync.finish()
+        return str(caught.value)
+
+    for said in run_as_threads(2, train):
+        assert said.startswith("the ranks do not read the same batch")

@@ -60,12 +60,10 @@ def begin(group: Group, settings: Settings, run: Path, device: str) -> RunRecord
                 f"rank {rank} was started with other settings or data than rank 0; all ranks "
                 "need the same"
             )
-    record = RunRecord(**told[0]["record"])
-    _check_storage(group, run, record.run_id)
-    return record
+    return RunRecord(**told[0]["record"])
 
 
-def _check_storage(group: Group, run: Path, run_id: str) -> None:
+def check_storage(group: Group, run: Path, run_id: str) -> None:
     """LaunchError on all ranks where one of them does not see the folder that rank 0 writes to."""
     deadline_s = time.monotonic() + STORAGE_PATIENCE_S
     seen = _seen(run)

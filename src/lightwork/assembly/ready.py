@@ -32,6 +32,7 @@ from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
 from lightwork.sync.ddp import DdpSync
+from lightwork.sync.rows import Touched
 from lightwork.sync.tree import Tree
 from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
@@ -190,13 +191,14 @@ def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
 def _sync(start: Start, table: str | None) -> GradientSync:
     """``table``: the parameter of which only the rows that a batch touches need travel."""
     sync = start.settings.sync
+    touched = None if table is None else Touched(table, start.group)
     if sync.strategy == "ddp":
         return DdpSync(start.group, sync.bucket_bytes)
     if sync.strategy == "tree":
         tree = Tree(start.group, assign(start.shares, start.group.size))
-        return GradientBuckets(tree, sync.bucket_bytes, table)
+        return GradientBuckets(tree, sync.bucket_bytes, touched)
     alone = start.group.size == 1
-    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes, None if alone else table)
+    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes, None if alone else touched)
 
 
 def _adamw(settings: Settings) -> AdamWOptions:

@@ -15,7 +15,7 @@ import torch
 
 from lightwork.assembly.building import is_deterministic, place_of_this_rank, shown_path
 from lightwork.assembly.fingerprint import LEDGER
-from lightwork.assembly.opening import begin, only_training
+from lightwork.assembly.opening import begin, check_storage, only_training
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.comm.phases import enter
@@ -46,6 +46,7 @@ log = logging.getLogger("lightwork")
 def run_train(settings: Settings, run: Path) -> None:
     """Train, or go on with, the run in the folder ``run``; called on every rank."""
     with StopSignals() as signals, started(settings, run) as start:
+        check_storage(start.group, run, start.record.run_id)
         ready = make_ready(start)
         if start.group.rank == 0:
             write_run(run, replace(start.record, total_steps=ready.schedule.total_steps))

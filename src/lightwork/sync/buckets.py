@@ -84,13 +84,13 @@ class GradientBuckets:
     can_discard = True
     scale = 1.0
 
-    def __init__(self, strategy: Strategy, bucket_bytes: int, table: str | None = None) -> None:
+    def __init__(self, strategy: Strategy, bucket_bytes: int, table: Touched | None = None) -> None:
         """``table``: the parameter that holds the word embeddings, and is used for nothing else."""
         self.name = strategy.name
         self.buckets: list[Bucket] = []
         self._strategy = strategy
         self._bucket_bytes = bucket_bytes
-        self._touched = None if table is None else Touched(table)
+        self._touched = table
         self.wants_rows = table is not None
         self._names: list[str] = []
         self._parameters: list[Tensor] = []
@@ -159,8 +159,7 @@ class GradientBuckets:
     def begin(self, measure: bool, rows: Tensor | None = None) -> None:
         """Zero all gradients; the ones that take no part stay None."""
         if self._touched is not None:
-            self._touched.rows = rows
-            self._touched.checked = measure or not self._known
+            self._touched.begin(rows, checked=measure or not self._known)
         for bucket in self.buckets:
             bucket.zero()
         for number, parameter in enumerate(self._parameters):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from lightwork.errors import StepError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from lightwork.comm.group import Pending, Transfer
+    from lightwork.comm.group import Group, Pending, Transfer
     from lightwork.sync.contract import Reduction, Strategy
 
 MOST = 0.5
@@ -24,12 +26,39 @@ MOST = 0.5
 class Touched:
     """Which rows of a table the step at hand gives a gradient, the same on every rank."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, group: Group) -> None:
         self.name = name
         self.rows: Tensor | None = None
         """Their numbers, ``[k]``, each once; None: not known, so that all travel."""
         self.checked = False
         """Whether to look for gradients in other rows, which would be lost."""
+        self._group = group
+        self._told: Tensor | None = None
+        self._under_way: Pending | None = None
+
+    def begin(self, rows: Tensor | None, checked: bool) -> None:
+        """A step begins; all ranks tell each other in short which rows they mean."""
+        self.rows, self.checked, self._under_way = rows, checked, None
+        if self._group.size > 1:
+            own = torch.tensor([-1, 0, 0] if rows is None else _short(rows))
+            self._told = own.new_empty(self._group.size, len(own))
+            self._under_way = self._group.all_gather(self._told, own)
+
+    def check(self) -> None:
+        """StepError where ranks do not mean the same, before a message is sent that cannot fit."""
+        if self._under_way is None or self._told is None:
+            return
+        self._under_way.wait()
+        self._under_way = None
+        if bool((self._told != self._told[0]).any()):
+            raise StepError(
+                "the ranks do not read the same batch: their plans or their data differ. Has every "
+                "machine the same data and the same version of the tokenizers library?"
+            )
+
+
+def _short(rows: Tensor) -> list[int]:
+    return [len(rows), int(rows.sum()), int((rows * rows).sum())]
 
 
 class TableSums:
@@ -69,6 +98,7 @@ class TableSums:
 
     def start(self) -> Pending:
         """Begin to replace the table by its sum over all ranks."""
+        self._touched.check()
         self._pack()
         if self._rows is None:
             return self._sums.start()
