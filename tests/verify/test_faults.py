@@ -24,7 +24,9 @@ FAULTS = {
     "an_order_for_each_rank": {
         WINDOWS: "more than once, window 7 in share 0 of step 6 (rank 0), share 1 of step 2 (ra",
         SHUFFLES: "rank 1 forms the batch of step 1 (epoch 1) from other windows than rank 0",
-        GRADIENTS: "relative error",
+        GRADIENTS: "the ranks do not read the same batch",
+        STREAMS: "the ranks do not read the same batch",
+        REPLICAS: "the ranks do not read the same batch",
     },
     "ranks_overlap": {
         WINDOWS: "in share 0 of step 6 (rank 0), share 0 of step 6 (rank 1)",
