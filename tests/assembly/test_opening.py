@@ -9,7 +9,7 @@ import pytest
 from lightwork.assembly import opening
 from lightwork.comm.group import Group
 from lightwork.errors import LaunchError
-from lightwork.settings import RunRecord, Settings, load_settings, open_run
+from lightwork.settings import RunRecord, Settings, load_settings, open_run, run_id_of
 from tests.ranks import run_as_threads
 
 
@@ -52,13 +52,13 @@ def test_a_slow_one_is_waited_for(
     run = tmp_path / "run"
     run.mkdir()
     looks = []
-    seen = opening._seen
+    seen = run_id_of
 
     def late(folder: Path) -> str | None:
         looks.append(folder)
         return seen(folder) if len(looks) > 2 else None
 
-    monkeypatch.setattr(opening, "_seen", late)
+    monkeypatch.setattr(opening, "run_id_of", late)
     records = run_as_threads(2, lambda group: opened(group, settings, run))
     assert isinstance(records[0], RunRecord)
     assert records[0] == records[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lightwork.errors import RunError
 from lightwork.manifest import problem_of
-from lightwork.settings import read_run
+from lightwork.settings import run_id_of
 from lightwork.telemetry.lines import read_evaluations
 from lightwork.train.checkpoint import Checkpoints, read_state
 
@@ -49,15 +49,8 @@ def best_of(run: Path) -> Learned:
     )
 
 
-def _run_id(run: Path) -> str | None:
-    try:
-        return read_run(run).run_id
-    except RunError:  # its checkpoints may be whole all the same
-        return None
-
-
 def _best_checkpoint(run: Path) -> Path:
-    checkpoints = Checkpoints(run, _run_id(run))
+    checkpoints = Checkpoints(run, run_id_of(run))
     best = checkpoints.best()
     if best is not None:
         wrong = problem_of(best)

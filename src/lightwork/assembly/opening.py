@@ -12,7 +12,7 @@ from lightwork.comm.group import Group
 from lightwork.comm.world import usable_cores
 from lightwork.disk import try_lock
 from lightwork.errors import LaunchError, RunError
-from lightwork.settings import RunRecord, Settings, identity, open_run, read_run, write_run
+from lightwork.settings import RunRecord, Settings, identity, open_run, run_id_of, write_run
 from lightwork.train.precision import chosen
 
 LOCK_TRIES = 5
@@ -66,23 +66,16 @@ def begin(group: Group, settings: Settings, run: Path, device: str) -> RunRecord
 def check_storage(group: Group, run: Path, run_id: str) -> None:
     """LaunchError on all ranks where one of them does not see the folder that rank 0 writes to."""
     deadline_s = time.monotonic() + STORAGE_PATIENCE_S
-    seen = _seen(run)
+    seen = run_id_of(run)
     while seen != run_id and time.monotonic() < deadline_s:
         time.sleep(0.2)
-        seen = _seen(run)
+        seen = run_id_of(run)
     blind = [rank for rank, other in enumerate(group.gather_json(seen)) if other != run_id]
     if blind:
         raise LaunchError(
             f"rank {blind[0]} does not find the run folder {run} as rank 0 has just written it; on "
             "several machines it must lie on storage that all of them share: name one with --run"
         )
-
-
-def _seen(run: Path) -> str | None:
-    try:
-        return read_run(run).run_id
-    except RunError:
-        return None
 
 
 def _shares(settings: Settings, ranks: int) -> int:

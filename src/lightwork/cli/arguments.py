@@ -27,3 +27,7 @@ Devices = Annotated[
     str | None,
     typer.Option(metavar="2,3", help="Use only these of the visible GPUs."),
 ]
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON, with everything that is known.")]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from lightwork.cli.arguments import AsJson, RunFolder
 from lightwork.report.checkpoints import goes_on, read_checkpoints, show
 
 DAMAGED = 1
 """The exit code where the newest checkpoint does not verify."""
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Json = Annotated[bool, typer.Option("--json", help="A JSON list, with everything that is known.")]
 
-
-def checkpoints(run: RunArgument, as_json: Json = False) -> None:
+def checkpoints(run: RunFolder, as_json: AsJson = False) -> None:
     """Read every checkpoint of a run and say which verify; 1 if the newest does not."""
     found = read_checkpoints(run.expanduser())
     if as_json:

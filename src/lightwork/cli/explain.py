@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Json = Annotated[bool, typer.Option("--json", help="All of it as JSON.")]
+from lightwork.cli.arguments import AsJson, RunFolder
 
 
-def explain(run: RunArgument, as_json: Json = False) -> None:
+def explain(run: RunFolder, as_json: AsJson = False) -> None:
     """Say what holds a run up, on which rank, and what could be done about it."""
     from lightwork.report import explaining
     from lightwork.settings import read_run

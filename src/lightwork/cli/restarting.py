@@ -23,10 +23,10 @@ from typing import Any
 from lightwork.cli.launching import LOGS
 from lightwork.comm.supervisor import Answer
 from lightwork.comm.verdict import Failure
-from lightwork.errors import LaunchError, RunError
+from lightwork.errors import LaunchError
 from lightwork.manifest import own_memory
 from lightwork.report.timeline import checkpoint_steps
-from lightwork.settings import read_run
+from lightwork.settings import run_id_of
 from lightwork.telemetry.lines import RESTARTS, json_lines, open_lines
 
 SAME_STEP = 3
@@ -38,10 +38,8 @@ _REASON_CHARACTERS = 300
 def newest_checkpoint(run: Path) -> str | None:
     """The name of the newest state that was written to its end; reading it verifies it."""
     on_disk = max(checkpoint_steps(run), default=-1)
-    try:
-        in_memory = max(checkpoint_steps(own_memory() / read_run(run).run_id), default=-1)
-    except RunError:
-        in_memory = -1
+    run_id = run_id_of(run)
+    in_memory = max(checkpoint_steps(own_memory() / run_id), default=-1) if run_id else -1
     if in_memory > on_disk:
         return f"step-{in_memory:06d} in memory"
     return f"step-{on_disk:06d}" if on_disk >= 0 else None

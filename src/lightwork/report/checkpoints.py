@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from rich.filesize import decimal
 
 from lightwork.errors import RunError
 from lightwork.manifest import MANIFEST, problem_of, read_manifest
-from lightwork.report.listing import Column, printable, show_columns
+from lightwork.report.listing import Column, minute, printable, show_columns
 from lightwork.report.runs import metric_of
 from lightwork.report.timeline import best_step, checkpoint_folders
 from lightwork.settings import named, read_run
@@ -70,7 +69,7 @@ def show(console: Console, found: Sequence[CheckpointFacts]) -> None:
     metric = found[0].metric
     columns = [
         Column("step", [str(facts.step) for facts in found], number=True),
-        Column("written", [_minute(facts.written_unix_s) for facts in found]),
+        Column("written", [minute(facts.written_unix_s) for facts in found]),
         Column("size", [decimal(facts.size_bytes) for facts in found], number=True),
         Column(metric, [_score(facts.score) for facts in found], number=True),
         Column("best", ["best" if facts.best else "" for facts in found]),
@@ -103,7 +102,3 @@ def _of_another_run(run_id: str, folder: Path) -> str | None:
 
 def _score(score: float | None) -> str:
     return "-" if score is None else f"{score:.2f}"
-
-
-def _minute(unix_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_s))

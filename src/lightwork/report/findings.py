@@ -85,6 +85,10 @@ def _per_token(steps: Steps, field: str) -> Numbers:
         return typical(steps[field] / tokens)
 
 
+def _excess(pace: Numbers, rank: int) -> float:
+    return float(pace[rank] - np.nanmedian(np.delete(pace, rank)))
+
+
 def _slow_rank(steps: Steps) -> tuple[int, float] | None:
     """The rank that is slow by itself, and how many times as slow as the others."""
     if steps.ranks < 2:
@@ -101,12 +105,8 @@ def straggler(steps: Steps) -> Iterator[Finding]:
     if found is None:
         return
     slow, factor = found
-    more = {
-        part: pace[slow] - float(np.nanmedian(np.delete(pace, slow)))
-        for part in COMPARED
-        if len(pace := _per_token(steps, f"{part}_s"))
-    }
-    part = max(more, key=lambda name: more[name])
+    paces = {part: _per_token(steps, f"{part}_s") for part in COMPARED}
+    part = max(paces, key=lambda name: _excess(paces[name], slow))
     waited_s = float(np.delete(typical(steps["wait_s"]), slow).mean())
     yield _finding(
         steps,

@@ -82,7 +82,7 @@ def columns_of(runs: Sequence[RunFacts]) -> list[Column]:
         *(Column(name, _shown(name, runs)) for name in differing(runs)),
         _numbers("windows/s", runs, _speed),
         _numbers("ranks", runs, lambda run: str(run.ranks or "-")),
-        Column("last written", [_minute(run.written_unix_s) for run in runs]),
+        Column("last written", [minute(run.written_unix_s) for run in runs]),
     ]
 
 
@@ -152,7 +152,7 @@ def _speed(run: RunFacts) -> str:
     return "-" if run.batch_windows_per_s is None else f"{run.batch_windows_per_s:.0f}"
 
 
-def _minute(unix_s: float) -> str:
+def minute(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_s))
 
 

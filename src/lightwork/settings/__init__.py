@@ -11,6 +11,7 @@ from lightwork.settings.run_folder import (
     open_run,
     read_run,
     run_folder,
+    run_id_of,
     seeded,
     write_run,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "open_run",
     "read_run",
     "run_folder",
+    "run_id_of",
     "seeded",
     "to_yaml",
     "write_run",

@@ -190,6 +190,14 @@ def read_run(folder: Path) -> RunRecord:
         raise RunError(f"{path.absolute()} is damaged: it is not the record of a run") from None
 
 
+def run_id_of(folder: Path) -> str | None:
+    """The id of the run in ``folder``; None where no record can be read."""
+    try:
+        return read_run(folder).run_id
+    except RunError:
+        return None
+
+
 def write_run(folder: Path, record: RunRecord) -> None:
     """Replace ``run.json``, so that a reader sees the old or the new one whole."""
     _replace(folder / RECORD, json.dumps({"format": FORMAT, **asdict(record)}, indent=1) + "\n")

@@ -1,8 +1,8 @@
 """Of the gradient of an embedding table, only the rows that the batch touches travel.
 
 A batch uses few of the words that a model knows, and the gradient of every other row is zero on
-every rank. Which rows it uses follows from the plan, so all ranks know it without a message. Sums
-are those of the whole table: zeros added to zeros.
+every rank. Which rows it uses follows from the plan, so every rank finds out by itself, and a few
+bytes compare what they found. Sums are those of the whole table: zeros added to zeros.
 """
 
 from __future__ import annotations
