@@ -34,7 +34,7 @@ from lightwork.comm.told import tell
 from lightwork.data.loader import Work
 from lightwork.errors import LightworkError
 from lightwork.settings import load_settings
-from lightwork.settings.schema import TrainSettings
+from lightwork.settings.learning import TrainSettings
 from lightwork.telemetry.timing import StepClock
 
 CONTENDERS = {

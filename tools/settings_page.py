@@ -12,8 +12,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 INTRODUCTION = """\
 # Settings
 
-*Written by `python tools/settings_page.py`; change the schema in `src/lightwork/settings/schema.py`
-instead of this page.*
+*Written by `python tools/settings_page.py`; change `learning.py` and `running.py` in
+`src/lightwork/settings` instead of this page.*
 
 A settings file is YAML with the sections below; `section.key=value` on the command line replaces
 single values. Both mean the same: every value is read by the type of its setting, so `3e-5` is a

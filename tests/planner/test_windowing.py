@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lightwork.planner.choices import percent
 from lightwork.planner.windowing import MAX_LENGTHS, window_choices, window_options
-from lightwork.settings.schema import DataSettings
+from lightwork.settings.learning import DataSettings
 from lightwork.tasks.extractive.windows import check_options
 from tests.planner.made import lengths
 

@@ -18,7 +18,8 @@ from lightwork.data.store import Columns
 from lightwork.errors import RunError
 from lightwork.report.card import EXPORTED
 from lightwork.settings import load_settings, locate
-from lightwork.settings.schema import EvaluateSettings, LaunchSettings
+from lightwork.settings.learning import EvaluateSettings
+from lightwork.settings.running import LaunchSettings
 from lightwork.tasks.extractive.examples import Example, Examples
 from lightwork.tasks.extractive.model import (
     ScratchShape,

@@ -1,0 +1,65 @@
+"""The settings of how a run is done: exchange of gradients, checkpoints, processes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from lightwork.settings.kinds import (
+    AtLeastOne,
+    Number,
+    Positive,
+    Section,
+    Size,
+    Threads,
+    Whole,
+    machine,
+)
+
+
+class SyncSettings(Section):
+    """How the gradients of all ranks become one."""
+
+    strategy: Literal["all_reduce", "tree", "ddp"] = machine(
+        "all_reduce", "How gradients are summed; tree: to the same bits at any number of ranks"
+    )
+    bucket_bytes: Size = machine(
+        8 << 20, "Gradients that travel as one message; 8MiB and 25MB are understood", ge=1024
+    )
+    rows: Literal["auto", "off"] = machine(
+        "auto", "Of the word embeddings send what the batch touches; off: all; not with ddp"
+    )
+    timeout_s: Positive = machine(600.0, "Seconds without an answer after which a peer is lost")
+
+
+class CheckpointSettings(Section):
+    """When the state of a run is saved."""
+
+    every_minutes: Positive | None = machine(
+        30.0, "Minutes between two checkpoints; null: none by the clock"
+    )
+    every_steps: AtLeastOne | None = machine(
+        None, "Steps between two checkpoints; null: none by the count"
+    )
+    snapshot_every_steps: AtLeastOne | None = machine(
+        None, "Steps between two copies in /dev/shm, for when a process dies; null: none"
+    )
+    keep: Whole = machine(3, "Newest checkpoints that are kept, besides the best one", ge=1)
+
+
+class LaunchSettings(Section):
+    """How the processes are started."""
+
+    device: Literal["auto", "cpu", "cuda"] = machine("auto", "Where to compute; auto: cuda if any")
+    threads: Literal["auto"] | Threads = machine(
+        "auto",
+        "Threads of a rank; auto: cores divided by its machine's ranks, with tree by the shares",
+    )
+    grace_s: Number = machine(
+        30.0, "Seconds that ranks get to save and end after a signal, before they are killed", ge=0
+    )
+    restarts: Whole = machine(
+        10, "New attempts after a rank died or hung; 0: none", ge=0, le=100_000
+    )
+    hang_timeout_s: Positive | None = machine(
+        300.0, "Seconds without progress after which a rank hangs; null: nobody looks"
+    )
