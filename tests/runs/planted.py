@@ -37,14 +37,13 @@ def sum_in_rank_order(settings: str, run: str, *overrides: str) -> None:
 
 
 def plant_rank_order() -> None:
-    def in_order(journey: Any, _: tree.Node) -> Tensor:
-        pieces: dict[range, Tensor] = journey._pieces
-        first, *others = (pieces[shares] for shares in sorted(pieces, key=lambda run: run.start))
+    def in_order(_: tree.Node, known: dict[range, Tensor]) -> Tensor:
+        first, *others = (known[shares] for shares in sorted(known, key=lambda run: run.start))
         for piece in others:
             first += piece
         return first
 
-    plant(tree._Journey, "_sum", in_order)
+    plant(tree, "_sum", in_order)
 
 
 def accumulate_shares_together(settings: str, run: str, *overrides: str) -> None:

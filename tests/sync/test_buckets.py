@@ -168,7 +168,7 @@ class Recorder:
 
 class Noted(RankSums):
     def __init__(self, recorder: Recorder, flat: Tensor) -> None:
-        super().__init__(Group.alone(), flat)
+        super().__init__(flat, Group.alone().all_reduce)
         self.recorder = recorder
 
     def start(self) -> Pending:

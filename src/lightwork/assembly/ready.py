@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
+from lightwork.assembly.exchange import Chosen, chosen, gradient_bytes, gradient_sync
 from lightwork.assembly.fingerprint import fingerprint, note_changes, note_longer, write_down
 from lightwork.assembly.preparing import Prepared
 from lightwork.assembly.resuming import (
@@ -28,12 +29,7 @@ from lightwork.data.pinned import Collate, pinned
 from lightwork.data.plan import Windows, assign, round_to_on
 from lightwork.errors import SettingsError
 from lightwork.settings import RunRecord, Settings, default_of
-from lightwork.sync.all_reduce import AllReduce
-from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.contract import GradientSync
-from lightwork.sync.ddp import DdpSync
-from lightwork.sync.rows import Touched
-from lightwork.sync.tree import Tree
 from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
 from lightwork.train.duties import Sums
@@ -97,7 +93,7 @@ class Ready:
 def make_ready(start: Start) -> Ready:
     """Build everything and go to where the run stands; called on every rank."""
     resume = newest(start.group, start.folder, start.record.run_id, start.snapshots)
-    model, sync = _model(start, str(resume.model) if resume else start.settings.model.source)
+    model, sync, use = _model(start, resume)
     update = LocalUpdate(model.module, _adamw(start.settings))
     if resume:
         take_over(start.group, resume, start.prepared.train, model.module, update)
@@ -111,7 +107,7 @@ def make_ready(start: Start) -> Ready:
     if resume:
         stepper.load(resume.state.get("stepper", {}))
     schedule = _schedule(start.settings, loader)
-    facts = _facts(start, model, loader)
+    facts = {**_facts(start, model, loader), "sync": asdict(use)}
     if resume and resume.step < schedule.total_steps and start.group.rank == 0:
         note_changes(start.folder, resume.step, resume.fingerprint, facts["fingerprint"])
         known = resume.state.get("identity", start.record.identity)
@@ -170,12 +166,18 @@ def _rules(start: Start) -> Rules:
     return rules
 
 
-def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
-    prepared, device = start.prepared, start.world.device
+def _model(start: Start, resume: Resume | None) -> tuple[Model, GradientSync, Chosen]:
+    prepared, device, settings = start.prepared, start.world.device, start.settings
     vocabulary = len(prepared.tokenizer)
-    module = build_replica(start.group, start.settings, source, vocabulary, device)
+    source = str(resume.model) if resume else settings.model.source
+    module = build_replica(start.group, settings, source, vocabulary, device)
     module.train()
-    sync = _sync(start, word_table(module) if start.settings.sync.rows == "auto" else None)
+    table = word_table(module) if settings.sync.rows == "auto" else None
+    before = resume.state.get("sync", {}) if resume else {}
+    travels = gradient_bytes(module, table)
+    use = chosen(settings, start.group, start.shares, travels, before)
+    overlap = settings.sync.overlap == "backward"
+    sync = gradient_sync(use, start.group, start.shares, table, overlap)
     task = build_task(start.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
     model = Model(
         module=module,
@@ -185,20 +187,7 @@ def _model(start: Start, source: str) -> tuple[Model, GradientSync]:
         example_ids=partial(task.example_ids, prepared.train),
         precision=Precision(start.precision, device),
     )
-    return model, sync
-
-
-def _sync(start: Start, table: str | None) -> GradientSync:
-    """``table``: the parameter of which only the rows that a batch touches need travel."""
-    sync = start.settings.sync
-    touched = None if table is None else Touched(table, start.group)
-    if sync.strategy == "ddp":
-        return DdpSync(start.group, sync.bucket_bytes)
-    if sync.strategy == "tree":
-        tree = Tree(start.group, assign(start.shares, start.group.size))
-        return GradientBuckets(tree, sync.bucket_bytes, touched)
-    alone = start.group.size == 1
-    return GradientBuckets(AllReduce(start.group), sync.bucket_bytes, None if alone else touched)
+    return model, sync, use
 
 
 def _adamw(settings: Settings) -> AdamWOptions:

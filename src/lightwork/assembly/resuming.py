@@ -176,7 +176,6 @@ def checkpoint_parts(
             "cutting": cutting,
             "fingerprint": {**facts["fingerprint"], **cutting},
             "stepper": stepper.state(),
-            "sync": {},  # no strategy keeps anything from one step to the next
             "best": best and asdict(best),
         }
         names = saved_tensors(module, update).keys()

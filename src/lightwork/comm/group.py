@@ -10,12 +10,8 @@ tensors, never touch the device.
 
 from __future__ import annotations
 
-import ctypes
 import json
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -23,6 +19,8 @@ from torch import Tensor
 from torch import distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 
+from lightwork.comm.backends import break_gloo, connected, kept
+from lightwork.comm.lane import Lane
 from lightwork.comm.message import Finished, Message, Pending, Transfer
 
 if TYPE_CHECKING:
@@ -36,15 +34,6 @@ MAX_JSON_BYTES = 256 * 2**20
 
 _OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN}
 _NOT_JSON = -1
-_KEPT: deque[Work] = deque(maxlen=64)
-"""The last messages, more than gloo has threads. One of them lets go of a message a moment after
-``wait`` returns. Did it hold the last reference, it would need Python's lock to free the tensors in
-it, and where Python is ending by then, taking that lock aborts the process.
-"""
-ctypes.pythonapi.Py_IncRef(ctypes.py_object(_KEPT))  # outlives even the end of this module
-
-_NEVER_SENT = 2**20
-"""A tag beside the 0 of every exchange."""
 
 
 class Group:
@@ -72,6 +61,7 @@ class Group:
         self._device = device
         self._splits = 0
         self._parts: list[Group] = []
+        self._lanes: list[Lane] = []
 
     @classmethod
     def alone(cls) -> Group:
@@ -88,19 +78,13 @@ class Group:
         """
         if size == 1:
             return cls.alone()
-        process_group = dist.ProcessGroup(store, rank, size)
-        timeout = timedelta(seconds=timeout_s)
-        kinds = dist.ProcessGroup.BackendType
-        gloo = dist.ProcessGroupGloo(PrefixStore("cpu", store), rank, size, timeout)
-        process_group._register_backend(torch.device("cpu"), kinds.GLOO, gloo)
-        if device == "cuda":
-            options = dist.ProcessGroupNCCL.Options()
-            options._timeout = timeout
-            nccl_store = PrefixStore("cuda", store)
-            nccl = dist.ProcessGroupNCCL(nccl_store, rank, size, options)
-            process_group._register_backend(torch.device("cuda"), kinds.NCCL, nccl)
-        process_group._set_default_backend(kinds.GLOO)
+        process_group = connected(store, rank, size, timeout_s, device)
         return cls(process_group, store, timeout_s, device)
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether it carries CUDA tensors."""
+        return self._device == "cuda"
 
     @property
     def process_group(self) -> ProcessGroup | None:
@@ -167,7 +151,7 @@ class Group:
                 group._start_coalescing(device)
             works = [group.recv([tensor], peer, 0) for peer, tensor in receives]
             works += [group.send([tensor], peer, 0) for peer, tensor in sends]
-            return _kept(works) if device is None else [group._end_coalescing(device)]
+            return kept(works) if device is None else [group._end_coalescing(device)]
 
         return Message("exchange", sum(tensor.nbytes for _, tensor in sends), post)
 
@@ -219,21 +203,33 @@ class Group:
         self._parts.append(part)
         return part
 
+    def lane(self) -> Lane:
+        """For exchanges of several messages in a row; every rank calls it the same number of times.
+
+        Closing this group closes it too.
+        """
+        own = self if self.on_cuda else self.split(range(self.size))
+        assert own is not None
+        self._lanes.append(Lane(own))
+        return self._lanes[-1]
+
     def abort(self) -> None:
         """Break every connection now, so that messages under way fail here and at the peers."""
         for part in self._parts:
             part.abort()
         if self._process_group is not None and self.size > 1:
-            _break_gloo(self._process_group)
+            break_gloo(self._process_group)
             if self._device == "cuda":
                 self._process_group.abort()
         self.close()
 
     def close(self) -> None:
         """Let go of the connections. Messages must have been waited for; use ``abort`` if not."""
+        for lane in self._lanes:
+            lane.close()
         for part in self._parts:
             part.close()
-        self._parts = []
+        self._lanes, self._parts = [], []
         self._process_group = None
         self._store = None
 
@@ -251,26 +247,8 @@ class Group:
     ) -> Pending:
         if not tensor.is_contiguous():
             raise ValueError(f"{verb} needs a contiguous tensor")
-        message = Message(verb, tensor.nbytes if sends else 0, lambda: _kept([start()]))
+        message = Message(verb, tensor.nbytes if sends else 0, lambda: kept([start()]))
         return message if tensor.is_cuda else message.note_end()
-
-
-def _kept(works: list[Work]) -> list[Work]:
-    """``works``, some of which are also kept here; see ``_KEPT``."""
-    _KEPT.extend(works)
-    return works
-
-
-def _break_gloo(group: ProcessGroup) -> None:
-    """Close gloo's connections. Its own ``abort`` does not, and its end waits for every message.
-
-    A receive that times out closes all connections of its group, so wait briefly for one that no
-    peer will ever send.
-    """
-    peer = (group.rank() + 1) % group.size()
-    with suppress(RuntimeError):  # the timeout that is meant, or a connection that broke before
-        receive = group.recv([torch.empty(1)], peer, _NEVER_SENT)
-        receive.wait(timedelta(milliseconds=1))
 
 
 def _encode(value: Any) -> bytes | None:

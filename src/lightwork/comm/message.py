@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,15 @@ _WAITED = _Waited()
 def waited_s() -> float:
     """Seconds this thread has stood still in ``wait``, since it began."""
     return _WAITED.seconds
+
+
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """Around a wait for other ranks: it is counted, and said to who watches this process."""
+    began_s = time.monotonic()
+    with waiting():
+        yield
+    _WAITED.seconds += time.monotonic() - began_s
 
 
 @dataclass(frozen=True)
@@ -106,11 +116,9 @@ class Message:
             try:
                 if self._error is not None:
                     raise self._error
-                began_s = time.monotonic()
-                with waiting():
+                with standing_still():
                     for work in self._works:
                         work.wait()
-                _WAITED.seconds += time.monotonic() - began_s
             except RuntimeError as error:
                 self._error = error
                 raise self._peer_lost(error) from error

@@ -12,7 +12,7 @@ from lightwork.settings.conversion import located, number, one_or_list, size_byt
 # Limits stand before the conversion: then they are checked after it, and stand in the JSON schema.
 Whole = Annotated[int, BeforeValidator(whole)]
 Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
-Size = Annotated[int, BeforeValidator(size_bytes)]
+BucketSize = Annotated[int, Field(ge=1024), BeforeValidator(size_bytes)]
 Location = Annotated[Path, BeforeValidator(located)]
 Locations = Annotated[tuple[Location, ...], BeforeValidator(one_or_list)]
 Language = Literal[

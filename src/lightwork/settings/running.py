@@ -6,10 +6,10 @@ from typing import Literal
 
 from lightwork.settings.kinds import (
     AtLeastOne,
+    BucketSize,
     Number,
     Positive,
     Section,
-    Size,
     Threads,
     Whole,
     machine,
@@ -19,11 +19,14 @@ from lightwork.settings.kinds import (
 class SyncSettings(Section):
     """How the gradients of all ranks become one."""
 
-    strategy: Literal["all_reduce", "tree", "ddp"] = machine(
+    strategy: Literal["all_reduce", "ring", "tree", "ddp"] = machine(
         "all_reduce", "How gradients are summed; tree: to the same bits at any number of ranks"
     )
-    bucket_bytes: Size = machine(
-        8 << 20, "Gradients that travel as one message; 8MiB and 25MB are understood", ge=1024
+    bucket_bytes: Literal["auto"] | BucketSize = machine(
+        8 << 20, "Gradients that travel as one message, as in 8MiB; auto: measured at the start"
+    )
+    overlap: Literal["backward", "none"] = machine(
+        "backward", "When buckets travel: while backward runs, or after it; not with ddp"
     )
     rows: Literal["auto", "off"] = machine(
         "auto", "Of the word embeddings send what the batch touches; off: all; not with ddp"

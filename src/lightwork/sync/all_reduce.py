@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from lightwork.comm.group import Group, Pending
@@ -20,15 +22,16 @@ class AllReduce:
 
     def open(self, flat: Tensor) -> RankSums:
         """The sums of the bucket ``flat``."""
-        return RankSums(self._group, flat)
+        return RankSums(flat, self._group.all_reduce)
 
 
 class RankSums:
     """A Reduction of one bucket: all shares of this rank add up in it, then all ranks."""
 
-    def __init__(self, group: Group, flat: Tensor) -> None:
-        self._group = group
+    def __init__(self, flat: Tensor, send: Callable[[Tensor], Pending]) -> None:
+        """``send`` begins to replace a tensor by its sum over all ranks."""
         self._flat = flat
+        self._send = send
 
     def begin(self) -> None:
         """Nothing is kept from step to step."""
@@ -42,4 +45,4 @@ class RankSums:
 
     def start(self) -> Pending:
         """Begin to replace the bucket by its sum over all ranks."""
-        return self._group.all_reduce(self._flat)
+        return self._send(self._flat)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import Settled, SyncResult
 from lightwork.sync.rows import TableSums, Touched
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from lightwork.comm.group import Group, Pending, Transfer
     from lightwork.sync.contract import Reduction, Strategy
+
+
+FIRST_BYTES = 1 << 20
+"""At most in the first bucket, so that the first message sets out early in backward."""
 
 
 def under_way_s(transfers: Sequence[Transfer], until_s: float = math.inf) -> float:
@@ -41,9 +46,14 @@ class Bucket:
     """Some parameters of one dtype and device whose gradients are views of one flat tensor."""
 
     def __init__(
-        self, parameters: Sequence[Tensor], strategy: Strategy, touched: Touched | None = None
+        self,
+        name: str,
+        parameters: Sequence[Tensor],
+        strategy: Strategy,
+        touched: Touched | None = None,
     ) -> None:
         """``touched``: the bucket is one table, of which only these rows have a gradient."""
+        self.name = name
         self.parameters = list(parameters)
         first = self.parameters[0]
         total = sum(parameter.numel() for parameter in self.parameters)
@@ -84,12 +94,26 @@ class GradientBuckets:
     can_discard = True
     scale = 1.0
 
-    def __init__(self, strategy: Strategy, bucket_bytes: int, table: Touched | None = None) -> None:
-        """``table``: the parameter that holds the word embeddings, and is used for nothing else."""
+    def __init__(
+        self,
+        strategy: Strategy,
+        bucket_bytes: int,
+        table: Touched | None = None,
+        overlap: bool = True,
+    ) -> None:
+        """Sum with ``strategy``.
+
+        Args:
+            strategy: sums one bucket over the ranks.
+            bucket_bytes: about how large a bucket is, but for the first, which is small.
+            table: the parameter that holds the word embeddings, and is used for nothing else.
+            overlap: whether buckets set out during backward, or all after it.
+        """
         self.name = strategy.name
         self.buckets: list[Bucket] = []
         self._strategy = strategy
         self._bucket_bytes = bucket_bytes
+        self._overlap = overlap
         self._touched = table
         self.wants_rows = table is not None
         self._names: list[str] = []
@@ -101,7 +125,7 @@ class GradientBuckets:
         self._armed = False
         self._measure = False
         self._sent = 0
-        self._pending: list[Pending] = []
+        self._pending: list[tuple[int, Pending]] = []
         self._squares: list[Tensor] = []
 
     def attach(self, model: nn.Module) -> nn.Module:
@@ -123,7 +147,7 @@ class GradientBuckets:
         for numbers in self._grouped(order):
             touched = self._touched if self._is_table(numbers[0]) else None
             parameters = [self._parameters[number] for number in numbers]
-            bucket = Bucket(parameters, self._strategy, touched)
+            bucket = Bucket(self._names[numbers[0]], parameters, self._strategy, touched)
             self.buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(numbers, bucket))
 
@@ -133,16 +157,17 @@ class GradientBuckets:
         """
         run: list[int] = []
         run_bytes, kind = 0, None
+        most_bytes = min(FIRST_BYTES, self._bucket_bytes)
         for number in order:
             parameter = self._parameters[number]
             if run and (
                 (parameter.dtype, parameter.device) != kind
-                or run_bytes + parameter.nbytes > self._bucket_bytes
+                or run_bytes + parameter.nbytes > most_bytes
                 or self._is_table(number)
                 or self._is_table(run[0])
             ):
                 yield run
-                run, run_bytes = [], 0
+                run, run_bytes, most_bytes = [], 0, self._bucket_bytes
             kind = (parameter.dtype, parameter.device)
             run.append(number)
             run_bytes += parameter.nbytes
@@ -174,7 +199,7 @@ class GradientBuckets:
         """Only in the last micro-batch of this rank do gradients become final."""
         for bucket in self.buckets:
             bucket.sums.reach(share)
-        self._armed = last
+        self._armed = last and self._overlap
         try:
             yield
         finally:
@@ -191,18 +216,19 @@ class GradientBuckets:
 
     def _send_next(self) -> None:
         bucket = self.buckets[self._sent]
-        self._sent += 1
         if self._measure:
             own = bucket.sums.own()
             self._squares.append(torch.linalg.vector_norm(own, dtype=torch.float64) ** 2)
-        self._pending.append(bucket.sums.start())
+        self._sent += 1
+        with self._speaking_of(self._sent):
+            self._pending.append((self._sent, bucket.sums.start()))
 
     def finish(self) -> SyncResult:
         """Send the remaining buckets and wait for all."""
         backward_ended_s = time.monotonic()
         while self._sent < len(self.buckets):
             self._send_next()
-        transfers = [pending.wait() for pending in self._pending]
+        transfers = [self._arrived(number, pending) for number, pending in self._pending]
         norm = float(torch.stack(self._squares).sum().sqrt()) if self._squares else None
         return SyncResult(
             sent_bytes=sum(transfer.sent_bytes for transfer in transfers),
@@ -212,6 +238,25 @@ class GradientBuckets:
             under_way_s=under_way_s(transfers),
             ready_s=tuple(transfer.started_s for transfer in transfers),
         )
+
+    def _arrived(self, number: int, pending: Pending) -> Transfer:
+        with self._speaking_of(number):
+            return pending.wait()
+
+    @contextmanager
+    def _speaking_of(self, number: int) -> Iterator[None]:
+        """Errors say which bucket it was; an unforeseen one ends this rank, for others wait."""
+        place = f"bucket {number} of {len(self.buckets)} (from {self.buckets[number - 1].name} on)"
+        try:
+            yield
+        except PeerLostError as error:
+            raise PeerLostError(f"{place}: {error}") from error
+        except LightworkError:
+            raise
+        except Exception as error:
+            alone = StepError(f"{place}: {type(error).__name__}: {error}")
+            alone.joint = False
+            raise alone from error
 
     def unsettled(self) -> bool:
         """After the first step, and when a parameter outside the buckets got a gradient."""

@@ -19,25 +19,19 @@ Why slices and buckets do not matter: the tree is followed for every element by 
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
-from lightwork.comm.message import Finished, Transfer
+from lightwork.comm.lane import add, chunks
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from lightwork.comm.group import Group, Pending
-
-
-AHEAD = 3
-"""Buckets that may set out before one has to be where its sum is finished: ranks are never quite
-at the same place, and each costs room for what it receives."""
+    from lightwork.comm.lane import Journey
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,7 @@ class Tree:
 
     def __init__(self, group: Group, runs: Sequence[range]) -> None:
         """``runs``: the shares that each rank of ``group`` hosts, some perhaps none."""
-        self.group = group
+        self._lane = group.lane()
         self.root = tree(runs[-1].stop)
         self.held = [subtrees(self.root, run) for run in runs]
         """Of every rank, the subtrees whose sums it makes."""
@@ -91,42 +85,49 @@ class Tree:
             share: sum(node.shares.stop == share + 1 for node in whole) for share in self.run
         }
         """How many nodes become complete with a share."""
-        self._journeys = 0
-        self._under_way: deque[_Journey] = deque()  # on their first half
-        self._rooms: dict[tuple[object, ...], Tensor] = {}
 
     def open(self, flat: Tensor) -> ShareSums:
         """The sums of the bucket ``flat``."""
         return ShareSums(self, flat)
 
     def send(self, flat: Tensor, sums: list[Tensor]) -> Pending:
-        """Begin to replace ``flat`` by the whole sum, of which this rank's subtrees are ``sums``.
+        """Begin to replace ``flat`` by the whole sum; this rank's subtrees are ``sums``."""
+        ranks = self._lane.group.size
+        pieces = zip(chunks(flat, ranks), *(chunks(whole, ranks) for whole in sums), strict=True)
+        return self._lane.go((self._there_and_back(*piece) for piece in pieces), flat.device)
 
-        Buckets set out in the order of these calls, and a bucket turns from the first half of its
-        journey to the second once ``AHEAD`` more have set out. So the messages of all ranks are in
-        one order, without a thread.
-        """
-        if self.group.size == 1:
-            return Finished()
-        journey = _Journey(self, flat, sums)
-        self._under_way.append(journey)
-        if len(self._under_way) > AHEAD:
-            self._under_way.popleft().turn()
-        return journey
+    def _there_and_back(self, chunk: Tensor, *sums: Tensor) -> Journey:
+        """One chunk under way: to the owners of its slices, and from them to all."""
+        group = self._lane.group
+        slices = chunk.tensor_split(group.size)
+        own = slices[group.rank]
+        others = [rank for rank in range(group.size) if rank != group.rank]
+        owners = [rank for rank in others if slices[rank].numel()]
+        parts = [whole.tensor_split(group.size) for whole in sums]
+        coming = [(r, node) for r in others for node in self.held[r]] if own.numel() else []
+        rows = own.new_empty(len(coming), own.numel()).unbind()
+        yield group.exchange(
+            [(rank, part[rank]) for rank in owners for part in parts],
+            [(rank, row) for (rank, _), row in zip(coming, rows, strict=True)],
+        )
+        if own.numel():
+            held = zip(self.held[group.rank], parts, strict=True)
+            known = {node.shares: part[group.rank] for node, part in held}
+            known |= {node.shares: row for (_, node), row in zip(coming, rows, strict=True)}
+            own.copy_(_sum(self.root, known))
+        yield group.exchange(
+            [(rank, own) for rank in others if own.numel()],
+            [(rank, slices[rank]) for rank in owners],
+        )
 
-    def turn_all(self) -> None:
-        """No more buckets set out in this step."""
-        while self._under_way:
-            self._under_way.popleft().turn()
 
-    def room(self, count: int, like: Tensor) -> Tensor:
-        """``count`` elements to receive in, until the journey that asks turns."""
-        self._journeys += 1
-        kind = (self._journeys % (AHEAD + 1), like.dtype, like.device)
-        room = self._rooms.get(kind)
-        if room is None or room.numel() < count:
-            room = self._rooms[kind] = torch.empty(count, dtype=like.dtype, device=like.device)
-        return room[:count]
+def _sum(node: Node, known: dict[range, Tensor]) -> Tensor:
+    """Of the slice whose subtree sums are ``known``; they are used up."""
+    if (piece := known.get(node.shares)) is not None:
+        return piece
+    assert node.halves is not None, "every share is hosted by some rank"
+    left, right = (_sum(half, known) for half in node.halves)
+    return add(left, right)
 
 
 class ShareSums:
@@ -182,65 +183,3 @@ class ShareSums:
         self._places[self._open].copy_(self._flat)
         self._open += 1
         self._flat.zero_()
-
-
-class _Journey:
-    """One bucket under way: to the owners of its slices, and from them to all."""
-
-    def __init__(self, strategy: Tree, flat: Tensor, sums: list[Tensor]) -> None:
-        group, count = strategy.group, flat.numel()
-        edges = [count * rank // group.size for rank in range(group.size + 1)]
-        self._slices = [flat[a:b] for a, b in itertools.pairwise(edges)]
-        self._own = self._slices[group.rank]
-        self._others = [rank for rank in range(group.size) if rank != group.rank]
-        self._owners = [rank for rank in self._others if self._slices[rank].numel()]
-        self._tree = strategy
-        pieces = [whole.tensor_split(edges[1:-1]) for whole in sums]
-        held = [node.shares for node in strategy.held[group.rank]]
-        self._pieces = {
-            shares: piece[group.rank] for shares, piece in zip(held, pieces, strict=True)
-        }
-        sends = [(rank, piece[rank]) for rank in self._owners for piece in pieces]
-        self._there = group.exchange(sends, self._receives() if self._own.numel() else [])
-        self._back: Pending | None = None
-        self._transfer: Transfer | None = None
-
-    def _receives(self) -> list[tuple[int, Tensor]]:
-        """Room for this rank's slice of the subtrees of all others."""
-        held = self._tree.held
-        coming = [(rank, node.shares) for rank in self._others for node in held[rank]]
-        count = self._own.numel()
-        rows = self._tree.room(len(coming) * count, self._own).view(len(coming), count).unbind()
-        self._pieces |= {shares: row for (_, shares), row in zip(coming, rows, strict=True)}
-        return [(rank, row) for (rank, _), row in zip(coming, rows, strict=True)]
-
-    def turn(self) -> None:
-        """Wait for the first half, finish the tree in the own slice and send it to all."""
-        self._there.wait()
-        sends = []
-        if self._own.numel():
-            self._own.copy_(self._sum(self._tree.root))
-            sends = [(rank, self._own) for rank in self._others]
-        receives = [(rank, self._slices[rank]) for rank in self._owners]
-        self._pieces = {}
-        self._back = self._tree.group.exchange(sends, receives)
-
-    def _sum(self, node: Node) -> Tensor:
-        if (piece := self._pieces.get(node.shares)) is not None:
-            return piece
-        assert node.halves is not None, "every share is hosted by some rank"
-        left, right = (self._sum(half) for half in node.halves)
-        return left.add_(right)
-
-    def wait(self) -> Transfer:
-        if self._transfer is None:
-            self._tree.turn_all()
-            assert self._back is not None
-            there, back = self._there.wait(), self._back.wait()
-            self._transfer = Transfer(
-                there.started_s, back.finished_s, there.sent_bytes + back.sent_bytes
-            )
-        return self._transfer
-
-    def done(self) -> bool:
-        return self._back is not None and self._back.done()
