@@ -7,14 +7,15 @@ save. Everything travels as one row of numbers per rank, on the CPU, whatever th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
 from typing import NoReturn
 
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.errors import StepError
+from lightwork.errors import LightworkError, StepError
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,19 @@ class Agreement:
             stop_signal=next((r.stop_signal for r in self.reports if r.stop_signal), 0),
             time_up=any(report.time_up for report in self.reports),
         )
+
+
+@contextmanager
+def lost_at(rank: int, step: int, phase: str) -> Iterator[None]:
+    """Around messages: an error that the others cannot be told says where this rank was."""
+    try:
+        yield
+    except LightworkError as error:
+        if error.joint:
+            raise
+        alone = type(error)(f"rank {rank}, step {step}, {phase}: {error}")
+        alone.joint = False
+        raise alone from error
 
 
 SHOWN = 5

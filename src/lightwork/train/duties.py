@@ -14,7 +14,7 @@ from lightwork.comm.signals import Stopped, name_of
 from lightwork.errors import CheckpointError
 from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints, Part
-from lightwork.train.control import NO_WISHES, Wishes
+from lightwork.train.control import NO_WISHES, Wishes, lost_at
 from lightwork.train.evaluate import Evaluation
 from lightwork.train.scores import Best, Scores
 from lightwork.train.snapshots import Snapshots
@@ -125,6 +125,10 @@ class Duties:
 
         Returns whether training goes on. Raises Stopped where a signal asked for the end.
         """
+        with lost_at(self._group.rank, step, "checks, saves and evaluations"):
+            return self._after(step, agreed)
+
+    def _after(self, step: int, agreed: Wishes) -> bool:
         last = step == self._calendar.last_step
         score = self._evaluate is not None and self._calendar.evaluate_after(step)
         save = score or self._calendar.save_after(step) or agreed != NO_WISHES

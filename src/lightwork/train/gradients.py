@@ -14,10 +14,10 @@ import torch
 from lightwork.comm.group import Group
 from lightwork.comm.phases import SHOWN_EXAMPLES, work_on
 from lightwork.data.loader import Loader, Piece, Work
-from lightwork.errors import LightworkError, PeerLostError, StepError
+from lightwork.errors import LightworkError, StepError
 from lightwork.sync.contract import GradientSync, SyncResult
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.control import Problem, Report
+from lightwork.train.control import Problem, Report, lost_at
 from lightwork.train.determinism import refusals_named
 from lightwork.train.memory import is_out_of_memory, let_go
 from lightwork.train.model import Model
@@ -123,10 +123,11 @@ class Gradients:
         progress = Progress()
         try:
             work = self._loader.fitting(_had(work))
-            ended = self._ended(work, progress, clock)
-        except PeerLostError:
-            raise  # there is nobody left to decide anything with
-        except Exception as error:  # noqa: BLE001 - told to all ranks, who decide together
+            with lost_at(self._group.rank, step, "backward"):
+                ended = self._ended(work, progress, clock)
+        except Exception as error:
+            if isinstance(error, LightworkError) and not error.joint:
+                raise  # the others cannot be told: they wait for something else, or are gone
             ended = _failed(step, error, progress)
         backward_ran = not math.isfinite(ended.loss_sum)  # or there would be no such loss
         if ended.text is not None and not backward_ran and not self._sync.can_discard:
@@ -136,7 +137,7 @@ class Gradients:
         if ended.text is not None:
             let_go(self._model.device)
         busy_s = self.pace.busy_s()
-        with clock.part("sync"):
+        with clock.part("sync"), lost_at(self._group.rank, step, "exchange of gradients"):
             result = self._sync.finish()
         if result.own_norm is not None:
             result = replace(result, own_norm=result.own_norm / self._model.precision.loss_scale)

@@ -14,7 +14,7 @@ from lightwork.data.loader import Loader, Work
 from lightwork.errors import NotFiniteError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.control import Agreement, Control, Problem, Wishes
+from lightwork.train.control import Agreement, Control, Problem, Wishes, lost_at
 from lightwork.train.gradients import Gradients, Trial
 from lightwork.train.model import Model
 
@@ -122,22 +122,23 @@ class Stepper:
             report = replace(trial.report, gradient_norm=norm, **asdict(wishes()))
             if clock.on_device:  # it has passed all this by now: the norm was waited for
                 report = replace(report, busy_s=clock.spent("data", "copy", "forward", "backward"))
-            with clock.part("control"):
-                agreement = self._control.exchange(report)
-            self._gradients.pace.met()
-            scale = self._model.precision.loss_scale
-            verdict = self._judge(step, trial, agreement)
+            with lost_at(self._group.rank, step, "agreement"):
+                with clock.part("control"):
+                    agreement = self._control.exchange(report)
+                self._gradients.pace.met()
+                scale = self._model.precision.loss_scale
+                verdict = self._judge(step, trial, agreement)
             if verdict is not _Verdict.REPEAT:
                 break
         norm = agreement.gradient_norm
         if verdict is _Verdict.APPLY:
             with clock.part("optimizer"):
                 if agreement.unsettled:  # what takes no part has no gradient from here on
-                    norm = self._group.gather_json(self._update.measure(1.0))[0]
+                    with lost_at(self._group.rank, step, "agreement"):
+                        norm = self._group.gather_json(self._update.measure(1.0))[0]
                 self._update.apply(learning_rate, norm)
             self._model.precision.applied()
-        applied = verdict is _Verdict.APPLY
-        return _outcome(trial, agreement, norm, applied, scale)
+        return _outcome(trial, agreement, norm, verdict is _Verdict.APPLY, scale)
 
     def state(self) -> dict[str, float]:
         """What a checkpoint keeps beside weights and optimizer."""
