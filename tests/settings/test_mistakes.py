@@ -40,7 +40,8 @@ def test_nearest_name(folder: Path, given: str, meant: str) -> None:
 
 def test_a_name_near_to_nothing_lists_what_there_is(folder: Path) -> None:
     text = mistakes("sync.zzz=1")
-    assert "sync.zzz is not a setting; sync has strategy, bucket_bytes, rows, timeout_s" in text
+    wanted = "sync.zzz is not a setting; sync has strategy, bucket_bytes, overlap, rows, timeout_s"
+    assert wanted in text
 
 
 def test_missing_settings_are_named_with_their_help() -> None:

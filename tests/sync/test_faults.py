@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from lightwork.data.plan import assign
 from lightwork.errors import LightworkError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.contract import Strategy
 from lightwork.sync.ring import Ring
 from lightwork.sync.tree import Tree
 from lightwork.telemetry.timing import StepClock
@@ -22,7 +24,11 @@ from tests.ranks import run_as_threads
 from tests.sync.faulty import KINDS, Faults, FaultyGroup
 from tests.train.toy import ToyTask, toy_run
 
-WAYS = {"all_reduce": AllReduce, "ring": Ring, "tree": lambda g: Tree(g, assign(6, g.size))}
+WAYS: dict[str, Callable[[Group], Strategy]] = {
+    "all_reduce": AllReduce,
+    "ring": Ring,
+    "tree": lambda group: Tree(group, assign(6, group.size)),
+}
 TIMEOUT_S = 2.0
 PLACE = re.compile(r"rank \d, step \d, (backward|exchange of gradients|agreement): ")
 BUCKET = re.compile(r"bucket \d of \d \(from [a-z.]+ on\): ")

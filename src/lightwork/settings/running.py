@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import model_validator
+
 from lightwork.settings.kinds import (
     AtLeastOne,
     BucketSize,
@@ -32,6 +34,15 @@ class SyncSettings(Section):
         "auto", "Of the word embeddings send what the batch touches; off: all; not with ddp"
     )
     timeout_s: Positive = machine(600.0, "Seconds without an answer after which a peer is lost")
+
+    @model_validator(mode="after")
+    def _ddp_overlaps_by_itself(self) -> SyncSettings:
+        if self.strategy == "ddp" and self.overlap == "none":
+            raise ValueError(
+                "sync.strategy is ddp and sync.overlap is none: PyTorch's wrapper always sends "
+                "during backward; set sync.overlap=backward, or another sync.strategy"
+            )
+        return self
 
 
 class CheckpointSettings(Section):
