@@ -93,9 +93,9 @@ def gradient_sync(
     if use.strategy == "ddp":
         return DdpSync(group, use.bucket_bytes)
     alone = group.size == 1 and use.strategy != "tree"  # which promises its bits also to one rank
-    touched = None if table is None or alone else Touched(table, group)
+    tables = [] if table is None or alone else [Touched(table, group)]
     strategy = strategy_of(use.strategy, group, shares)
-    return GradientBuckets(strategy, use.bucket_bytes, touched, overlap)
+    return GradientBuckets(strategy, use.bucket_bytes, tables, overlap)
 
 
 def gradient_bytes(module: nn.Module, table: str | None) -> int:

@@ -19,7 +19,7 @@ import torch
 
 from lightwork.errors import LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import Settled, SyncResult
-from lightwork.sync.rows import TableSums, Touched
+from lightwork.sync.rows import Table, TableSums
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -50,7 +50,7 @@ class Bucket:
         name: str,
         parameters: Sequence[Tensor],
         strategy: Strategy,
-        touched: Touched | None = None,
+        touched: Table | None = None,
     ) -> None:
         """``touched``: the bucket is one table, of which only these rows have a gradient."""
         self.name = name
@@ -98,7 +98,7 @@ class GradientBuckets:
         self,
         strategy: Strategy,
         bucket_bytes: int,
-        table: Touched | None = None,
+        tables: Sequence[Table] = (),
         overlap: bool = True,
     ) -> None:
         """Sum with ``strategy``.
@@ -106,7 +106,7 @@ class GradientBuckets:
         Args:
             strategy: sums one bucket over the ranks.
             bucket_bytes: about how large a bucket is, but for the first, which is small.
-            table: the parameter that holds the word embeddings, and is used for nothing else.
+            tables: parameters of which only some rows get a gradient in a step.
             overlap: whether buckets set out during backward, or all after it.
         """
         self.name = strategy.name
@@ -114,8 +114,8 @@ class GradientBuckets:
         self._strategy = strategy
         self._bucket_bytes = bucket_bytes
         self._overlap = overlap
-        self._touched = table
-        self.wants_rows = table is not None
+        self._tables = {table.name: table for table in tables}
+        self.wants_rows = bool(tables)
         self._names: list[str] = []
         self._parameters: list[Tensor] = []
         self._bucket_of: dict[int, Bucket] = {}  # by number of the parameter
@@ -145,14 +145,14 @@ class GradientBuckets:
     def _form_buckets(self, order: list[int]) -> None:
         self.buckets, self._bucket_of = [], {}
         for numbers in self._grouped(order):
-            touched = self._touched if self._is_table(numbers[0]) else None
+            touched = self._tables.get(self._names[numbers[0]])
             parameters = [self._parameters[number] for number in numbers]
             bucket = Bucket(self._names[numbers[0]], parameters, self._strategy, touched)
             self.buckets.append(bucket)
             self._bucket_of.update(dict.fromkeys(numbers, bucket))
 
     def _grouped(self, order: list[int]) -> Iterator[list[int]]:
-        """Runs of ``order`` of one kind that fill a bucket; a larger one, and the table, stands
+        """Runs of ``order`` of one kind that fill a bucket; a larger one, and a table, stands
         alone.
         """
         run: list[int] = []
@@ -175,7 +175,7 @@ class GradientBuckets:
             yield run
 
     def _is_table(self, number: int) -> bool:
-        return self._touched is not None and self._names[number] == self._touched.name
+        return self._names[number] in self._tables
 
     def go_on(self, took_part: Collection[str]) -> None:
         """What took part in the steps before this start takes part in those after it."""
@@ -183,8 +183,8 @@ class GradientBuckets:
 
     def begin(self, measure: bool, rows: Tensor | None = None) -> None:
         """Zero all gradients; the ones that take no part stay None."""
-        if self._touched is not None:
-            self._touched.begin(rows, checked=measure or not self._known)
+        for table in self._tables.values():
+            table.begin(rows, checked=measure or not self._known)
         for bucket in self.buckets:
             bucket.zero()
         for number, parameter in enumerate(self._parameters):
