@@ -15,14 +15,16 @@ from lightwork.sync.bucket_size import Cost, best_bucket_bytes, measured
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.sync.ddp import DdpSync
 from lightwork.sync.ring import Ring
-from lightwork.sync.rows import Touched
 from lightwork.sync.tree import Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from torch import nn
 
     from lightwork.comm.group import Group
     from lightwork.sync.contract import GradientSync, Strategy
+    from lightwork.sync.rows import Table
 
 log = logging.getLogger("lightwork")
 
@@ -79,7 +81,7 @@ def _say(cost: Cost, bucket_bytes: int) -> None:
 
 
 def gradient_sync(
-    use: Chosen, group: Group, shares: int, table: str | None, overlap: bool
+    use: Chosen, group: Group, shares: int, tables: Sequence[Table], overlap: bool
 ) -> GradientSync:
     """What sums the gradients of a model.
 
@@ -87,18 +89,16 @@ def gradient_sync(
         use: by what, and in buckets of which size.
         group: the ranks that train.
         shares: of every batch.
-        table: the parameter of which only the rows that a batch touches need travel.
+        tables: parameters of which only some rows get a gradient in a step.
         overlap: whether gradients travel while backward runs.
     """
     if use.strategy == "ddp":
         return DdpSync(group, use.bucket_bytes)
-    alone = group.size == 1 and use.strategy != "tree"  # which promises its bits also to one rank
-    tables = [] if table is None or alone else [Touched(table, group)]
     strategy = strategy_of(use.strategy, group, shares)
     return GradientBuckets(strategy, use.bucket_bytes, tables, overlap)
 
 
-def gradient_bytes(module: nn.Module, table: str | None) -> int:
-    """Of all gradients that travel whole."""
+def gradient_bytes(module: nn.Module, without: Collection[str]) -> int:
+    """Of all gradients but for those ``without`` which only rows travel."""
     named = module.named_parameters()
-    return sum(p.nbytes for name, p in named if p.requires_grad and name != table)
+    return sum(p.nbytes for name, p in named if p.requires_grad and name not in without)

@@ -22,6 +22,7 @@ from lightwork.assembly.resuming import (
     newest,
     take_over,
 )
+from lightwork.assembly.rows import tables_of
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
@@ -30,7 +31,6 @@ from lightwork.data.plan import Windows, assign, round_to_on
 from lightwork.errors import SettingsError
 from lightwork.settings import RunRecord, Settings, default_of
 from lightwork.sync.contract import GradientSync
-from lightwork.tasks.extractive.model import word_table
 from lightwork.train.checkpoint import Part
 from lightwork.train.duties import Sums
 from lightwork.train.memory import fit
@@ -172,12 +172,12 @@ def _model(start: Start, resume: Resume | None) -> tuple[Model, GradientSync, Ch
     source = str(resume.model) if resume else settings.model.source
     module = build_replica(start.group, settings, source, vocabulary, device)
     module.train()
-    table = word_table(module) if settings.sync.rows == "auto" else None
+    tables = tables_of(start.group, settings, module)
     before = resume.state.get("sync", {}) if resume else {}
-    travels = gradient_bytes(module, table)
+    travels = gradient_bytes(module, [table.name for table in tables])
     use = chosen(settings, start.group, start.shares, travels, before)
     overlap = settings.sync.overlap == "backward"
-    sync = gradient_sync(use, start.group, start.shares, table, overlap)
+    sync = gradient_sync(use, start.group, start.shares, tables, overlap)
     task = build_task(start.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
     model = Model(
         module=module,

@@ -30,13 +30,18 @@ class SyncSettings(Section):
     overlap: Literal["backward", "none"] = machine(
         "backward", "When buckets travel: while backward runs, or after it; not with ddp"
     )
-    rows: Literal["auto", "off"] = machine(
-        "auto", "Of the word embeddings send what the batch touches; off: all; not with ddp"
+    rows: Literal["auto", "on", "off"] = machine(
+        "auto", "Of the word embeddings send what the batch touches; auto: where it pays; not ddp"
     )
     timeout_s: Positive = machine(600.0, "Seconds without an answer after which a peer is lost")
 
     @model_validator(mode="after")
-    def _ddp_overlaps_by_itself(self) -> SyncSettings:
+    def _ddp_goes_its_own_way(self) -> SyncSettings:
+        if self.strategy == "ddp" and self.rows == "on":
+            raise ValueError(
+                "sync.strategy is ddp and sync.rows is on: PyTorch's wrapper always sends the "
+                "whole table; set sync.rows=auto, or sync.strategy=all_reduce"
+            )
         if self.strategy == "ddp" and self.overlap == "none":
             raise ValueError(
                 "sync.strategy is ddp and sync.overlap is none: PyTorch's wrapper always sends "

@@ -33,7 +33,6 @@ __all__ = [
     "resolve_source",
     "save_model",
     "train_tokenizer",
-    "word_table",
 ]
 
 logger = logging.getLogger(__name__)
@@ -51,20 +50,6 @@ class ScratchShape:
     heads: int = 2
     intermediate: int = 512
     positions: int = 512
-
-
-def word_table(model: nn.Module) -> str | None:
-    """The parameter that holds the embeddings of words, where it learns and is used for no more.
-
-    Its gradient is zero in the rows of words that are not read. A table that something else shares,
-    such as a decoder, is none of that kind.
-    """
-    module: Any = model
-    table = module.get_input_embeddings()
-    if type(table) is not nn.Embedding or table.max_norm is not None or table.sparse:
-        return None
-    names = [n for n, p in model.named_parameters(remove_duplicate=False) if p is table.weight]
-    return names[0] if len(names) == 1 and table.weight.requires_grad else None
 
 
 def build_model(
