@@ -49,15 +49,3 @@ def test_the_tree_is_not_for_compiled_blocks(load: Load) -> None:
 def test_an_unknown_attention_is_told_what_there_is(load: Load) -> None:
     with pytest.raises(SettingsError, match="auto, eager or sdpa"):
         load("model.attention=flash")
-
-
-def test_rows_are_not_for_the_wrapper(load: Load) -> None:
-    with pytest.raises(SettingsError) as caught:
-        load("sync.rows=on", "sync.strategy=ddp")
-    (line,) = [line for line in str(caught.value).splitlines() if "sync.rows" in line]
-    assert line.strip() == (
-        "sync.rows is on and sync.strategy is ddp: PyTorch's wrapper always sends the whole table; "
-        "set sync.rows=auto, or sync.strategy=all_reduce"
-    )
-    load("sync.rows=auto", "sync.strategy=ddp")
-    assert identity(load("sync.rows=on")) == identity(load("sync.rows=off"))

@@ -28,3 +28,10 @@ def test_buckets_are_a_size_or_auto(folder: Path) -> None:
     text = mistakes("sync.bucket_bytes=large")
     assert "sync.bucket_bytes" in text
     assert "auto" in text
+
+
+def test_rows_are_not_for_the_wrapper_of_ddp(folder: Path) -> None:
+    text = mistakes("sync.strategy=ddp", "sync.rows=on")
+    assert "PyTorch's wrapper always sends the whole table" in text
+    assert "sync.rows=auto" in text
+    assert load("sync.strategy=ddp", "sync.rows=auto").sync.rows == "auto"
