@@ -7,7 +7,8 @@
     ├── RunError              a run folder that cannot be used for this run       exit 2
     ├── CheckpointError       nothing in the run can be loaded                    exit 2
     ├── StepError             a step failed on a rank; all ranks stop together    exit 1
-    │   └── NotFiniteError    its loss or gradient is no finite number             exit 1
+    │   ├── NotFiniteError    its loss or gradient is no finite number             exit 1
+    │   └── ExchangeError     gradients could not be sent; others wait for them    exit 1
     ├── VerifyError           what lightwork verify measured is not as promised   exit 1
     └── PeerLostError         another rank disappeared in the middle of a message exit 3
 
@@ -59,6 +60,12 @@ class NotFiniteError(StepError):
     """A loss or a gradient is no finite number, as it would be again from the same state."""
 
     repeats = True
+
+
+class ExchangeError(StepError):
+    """This rank could not send its gradients, and cannot tell: the others wait for just that."""
+
+    joint = False
 
 
 class VerifyError(LightworkError):

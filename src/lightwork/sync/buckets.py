@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from lightwork.errors import LightworkError, PeerLostError, StepError
+from lightwork.errors import ExchangeError, LightworkError, PeerLostError
 from lightwork.sync.contract import Settled, SyncResult
 from lightwork.sync.rows import Table, TableSums
 
@@ -254,9 +254,7 @@ class GradientBuckets:
         except LightworkError:
             raise
         except Exception as error:
-            alone = StepError(f"{place}: {type(error).__name__}: {error}")
-            alone.joint = False
-            raise alone from error
+            raise ExchangeError(f"{place}: {type(error).__name__}: {error}") from error
 
     def unsettled(self) -> bool:
         """After the first step, and when a parameter outside the buckets got a gradient."""

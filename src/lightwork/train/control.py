@@ -15,7 +15,7 @@ from typing import NoReturn
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.errors import LightworkError, StepError
+from lightwork.errors import ExchangeError, PeerLostError, StepError
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,8 @@ def lost_at(rank: int, step: int, phase: str) -> Iterator[None]:
     """Around messages: an error that the others cannot be told says where this rank was."""
     try:
         yield
-    except LightworkError as error:
-        if error.joint:
-            raise
-        alone = type(error)(f"rank {rank}, step {step}, {phase}: {error}")
-        alone.joint = False
-        raise alone from error
+    except (PeerLostError, ExchangeError) as error:
+        raise type(error)(f"rank {rank}, step {step}, {phase}: {error}") from error
 
 
 SHOWN = 5

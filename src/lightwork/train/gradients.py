@@ -14,7 +14,7 @@ import torch
 from lightwork.comm.group import Group
 from lightwork.comm.phases import SHOWN_EXAMPLES, work_on
 from lightwork.data.loader import Loader, Piece, Work
-from lightwork.errors import LightworkError, StepError
+from lightwork.errors import ExchangeError, LightworkError, PeerLostError, StepError
 from lightwork.sync.contract import GradientSync, SyncResult
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Problem, Report, lost_at
@@ -125,9 +125,9 @@ class Gradients:
             work = self._loader.fitting(_had(work))
             with lost_at(self._group.rank, step, "backward"):
                 ended = self._ended(work, progress, clock)
-        except Exception as error:
-            if isinstance(error, LightworkError) and not error.joint:
-                raise  # the others cannot be told: they wait for something else, or are gone
+        except (PeerLostError, ExchangeError):
+            raise  # there is nobody left to decide anything with
+        except Exception as error:  # noqa: BLE001 - told to all ranks, who decide together
             ended = _failed(step, error, progress)
         backward_ran = not math.isfinite(ended.loss_sum)  # or there would be no such loss
         if ended.text is not None and not backward_ran and not self._sync.can_discard:
