@@ -42,7 +42,8 @@ def test_what_is_in_a_checkpoint(run: Path) -> None:
         assert read_manifest(checkpoint)["run"] == read_run(run).run_id
         state = state_of(checkpoint)
         assert state["step"] == step
-        assert state["sync"] == {}
+        wanted = {"strategy": "all_reduce", "ranks": 2, "bucket_bytes": 16 * 1024}
+        assert state["sync"] == wanted
         assert len(state["checksum"]) == 16
         text = checkpoint.parent.parent / "settings-of-it.yaml"
         text.write_text(state["settings"])
