@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from lightwork.sync import rows
 from lightwork.tasks.extractive.model import (
     ScratchShape,
     build_model,
@@ -15,6 +16,7 @@ from lightwork.tasks.extractive.model import (
     save_model,
     train_tokenizer,
 )
+from tests.api.tables import PLACES, WIDTH
 from tests.runs.conftest import questions
 
 
@@ -40,3 +42,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         save_model(module, tokenizer, folder / name)
     return folder
+
+
+@pytest.fixture
+def small_tables_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tables in ``tests.api.tables``, the one with the words."""
+    monkeypatch.setattr(rows, "LEAST_BYTES", 8 * PLACES * WIDTH + 1)

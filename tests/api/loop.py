@@ -24,9 +24,9 @@ def net() -> Net:
     return copy.deepcopy(NET)
 
 
-def run_of(group: Group, bucket_bytes: int = 300) -> Run:
+def run_of(group: Group, bucket_bytes: int = 300, rows: str = "auto") -> Run:
     """A Run of a group that is open already."""
-    return Run(group, torch.device("cpu"), bucket_bytes, ExitStack())
+    return Run(group, torch.device("cpu"), bucket_bytes, ExitStack(), rows)
 
 
 def loader(batch_size: int = 3, **options: Any) -> DataLoader[Any]:

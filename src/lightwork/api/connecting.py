@@ -10,10 +10,12 @@ import traceback
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import torch
 
 from lightwork.api.run import Run
+from lightwork.api.tables import check_rows
 from lightwork.comm.parent import die_with_parent
 from lightwork.comm.told import tell
 from lightwork.comm.world import (
@@ -32,7 +34,10 @@ _LIBRARIES = (Path(__file__).parents[1], Path(torch.__file__).parent)
 
 
 def connect(
-    timeout_s: float = 600.0, threads: int | None = None, bucket_bytes: int = 8 * 2**20
+    timeout_s: float = 600.0,
+    threads: int | None = None,
+    bucket_bytes: int = 8 * 2**20,
+    rows: Literal["auto", "on", "off"] = "auto",
 ) -> Run:
     """Make this process a rank: of ``lightwork launch``, of torchrun, or the only one.
 
@@ -45,12 +50,17 @@ def connect(
         threads: compute threads of this process; by default this machine's cores divided among
             its ranks, and as torch has it for a process alone.
         bucket_bytes: gradients travel in pieces of this size.
+        rows: whether of a large ``torch.nn.Embedding`` only the rows travel that some rank has
+            looked up. auto: where that is possible and pays; on: wherever it is possible, and an
+            error where it is not for the largest; off: all of every table. The sums are the same.
 
     Raises:
+        ValueError: ``rows`` is none of the three.
         LaunchError: the launcher's variables make no sense, there are fewer GPUs than ranks, or
             this process is connected already.
         PeerLostError: not all ranks came within ``timeout_s``.
     """
+    check_rows(rows)
     _refuse_twice()
     die_with_parent(os.environ)
     closing = ExitStack()
@@ -63,7 +73,7 @@ def connect(
     closing.enter_context(_Ending(closing))  # again: torch has put a hook of its own above it
     _mark(world, closing)
     atexit.register(closing.close)
-    return Run(group, torch.device(world.device), bucket_bytes, closing)
+    return Run(group, torch.device(world.device), bucket_bytes, closing, rows)
 
 
 def _refuse_twice() -> None:

@@ -18,32 +18,45 @@ from torch import Tensor, nn
 from lightwork.api.meeting import BACKWARD, Meeting
 from lightwork.api.randomness import Randomness
 from lightwork.api.refusals import loss_and_count
+from lightwork.api.tables import choose_tables
 from lightwork.comm.group import Group
 from lightwork.errors import PeerLostError, StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.lookups import Lookups
+from lightwork.sync.rows import TableSums
 from lightwork.train.control import Control, Problem
 from lightwork.train.replicas import start_alike
 from lightwork.train.step import unused_text
 
 log = logging.getLogger("lightwork")
 
+UNSEEN = (
+    "it got a gradient in rows that its torch.nn.Embedding was not seen to look up. Something else "
+    "uses its weight, such as a penalty in the loss, or its module is part of a compiled one"
+)
 READY, ACCUMULATING, FINISHED = "ready", "accumulating", "finished"
 
 
 class Replica:
     """The model, equal on all ranks, and the gradients of one step."""
 
-    def __init__(self, group: Group, model: nn.Module, bucket_bytes: int, meeting: Meeting) -> None:
+    def __init__(
+        self, group: Group, model: nn.Module, bucket_bytes: int, rows: str, meeting: Meeting
+    ) -> None:
         """Give ``model``, on its device, rank 0's weights, and take charge of its gradients.
 
-        Raises LaunchError on all ranks when the ranks have built different models.
+        Raises LaunchError on all ranks when the ranks have built different models, SettingsError
+        when ``rows`` is on and the model does not allow it.
         """
         start_alike(group, model)
+        tables = choose_tables(group, model, rows)
         self._group = group
         self._meeting = meeting
         self._model = model
-        self._sync = GradientBuckets(AllReduce(group), bucket_bytes)
+        self._rows = rows
+        self._lookups = Lookups(group, tables, rows == "on", before=meeting.check)
+        self._sync = GradientBuckets(AllReduce(group), bucket_bytes, self._lookups.tables)
         self._sync.attach(model)
         self._names = {id(p): name for name, p in model.named_parameters()}
         self._parameters = [(p, p.requires_grad) for p in model.parameters()]
@@ -67,6 +80,7 @@ class Replica:
             self._begin()
         if last:
             self._meeting.announce(BACKWARD)
+            self._lookups.tell()
         if not filler and self._failure is None:
             # Alone the count is known now. Dividing before backward, as a script on one card does,
             # gives its very digits.
@@ -123,7 +137,7 @@ class Replica:
             with self._sync.micro_batch(0, last):
                 loss.backward()
             self._loss_sum = self._loss_sum + loss.detach().double()
-        except PeerLostError:
+        except (PeerLostError, StepError):  # the ranks have gone different ways
             raise
         except Exception as error:
             if self._group.size == 1:
@@ -137,11 +151,14 @@ class Replica:
     def _finish(self) -> float:
         """Sum the gradients over all ranks, agree that all went well, divide by the count."""
         self._phase = READY
+        self._lookups.note_again()
         self._meeting.check()  # before waiting for gradients, which may be of another batch
+        self._lookups.hear()  # also where a table takes no part
         self._sync.finish()
         loss_sum = float(self._loss_sum)
         problem = self._problem(loss_sum)
-        own = [loss_sum, self._count, bool(problem), self._sync.unsettled()]
+        news = (self._sync.unsettled(), bool(self._lookups.lost()))
+        own = [loss_sum, self._count, bool(problem), *news]
         own += self._randomness.seed(self._model.training)
         rows = torch.empty(self._group.size, len(own), dtype=torch.float64)
         self._group.all_gather(rows, torch.tensor(own, dtype=torch.float64)).wait()
@@ -152,10 +169,12 @@ class Replica:
         if failed or total == 0:
             told = Problem(problem, ()) if problem else None
             Control(self._group).raise_together(self._steps, told)
+        if rows[:, 4].any():
+            self._catch_up()
         self._divide(total)
         if rows[:, 3].any():
             self._settle(total)
-        self._randomness.check(rows[:, 4:].tolist())
+        self._randomness.check(rows[:, 5:].tolist())
         self._phase = FINISHED
         return float(rows[:, 0].sum()) / total
 
@@ -165,6 +184,8 @@ class Replica:
             return f"{type(self._failure).__name__}: {self._failure}"
         if not math.isfinite(loss_sum):
             return f"the loss is {loss_sum}, not a finite number"
+        if self._lookups.lost() and self._rows == "on":
+            return f"{self._lookups.lost()[0]} cannot travel row by row: {UNSEEN}"
         for bucket in self._sync.buckets:
             for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
                 if parameter.grad is not view:
@@ -174,6 +195,15 @@ class Replica:
                         "step; call zero_grad() only before the first of them, or leave it out"
                     )
         return None
+
+    def _catch_up(self) -> None:
+        """Some rank had gradients in rows that were not sent: send all, now and from here on."""
+        for bucket in self._sync.buckets:
+            if isinstance(bucket.sums, TableSums):
+                bucket.sums.catch_up()
+        names = self._lookups.give_up()
+        if self._group.rank == 0:
+            log.warning("all of %s is sent from here on: %s", ", ".join(names), UNSEEN)
 
     def _divide(self, total: float) -> None:
         if total != 1.0:

@@ -37,13 +37,19 @@ class Run:
     """
 
     def __init__(
-        self, group: Group, device: torch.device, bucket_bytes: int, closing: ExitStack
+        self,
+        group: Group,
+        device: torch.device,
+        bucket_bytes: int,
+        closing: ExitStack,
+        rows: str = "auto",
     ) -> None:
         """``closing`` ends what was opened for this run."""
         self.device = device
         """The device of this rank."""
         self._group = group
         self._bucket_bytes = bucket_bytes
+        self._rows = rows
         self._closing = closing
         self._replica: Replica | None = None
         self._filler = False
@@ -75,7 +81,8 @@ class Run:
         ranks draw different dropout, and rank 0 what it would have drawn alone.
 
         Raises LaunchError on all ranks when they built different models, StepError when there is
-        a replicated model already, TypeError for what is no trainable bare module.
+        a replicated model already, TypeError for what is no trainable bare module, SettingsError
+        when ``rows`` of ``connect`` is on and the largest embedding table does not allow it.
         """
         check_model(model)
         if self._replica is not None:
@@ -84,7 +91,8 @@ class Run:
                 "torch.nn.Module, and move a model that is only used with model.to(run.device)."
             )
         model.to(self.device)
-        self._replica = Replica(self._group, model, self._bucket_bytes, self._meeting)
+        how = (self._bucket_bytes, self._rows)
+        self._replica = Replica(self._group, model, *how, self._meeting)
         return model
 
     def share(self, loader: DataLoader[Any], training: bool = True) -> SharedLoader:

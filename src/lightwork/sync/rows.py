@@ -174,8 +174,7 @@ class TableSums:
     def catch_up(self) -> None:
         """After the packed rows have come back: sum the others too. To be called on all ranks."""
         if self._rows is not None:
-            self._table.index_fill_(0, self._rows, 0.0)
-            self._whole.start().wait()
+            self._whole.start().wait()  # adds up sums of the packed rows as well, which are lost
             self._table.index_copy_(0, self._rows, self._packed)
 
     def _pack(self) -> None:
