@@ -23,7 +23,7 @@ def test_one_gpu_learns_what_the_cpu_learns(world: World, losses: Losses) -> Non
     assert losses(gpu) == pytest.approx(losses(cpu), rel=1e-3)
 
 
-@pytest.mark.parametrize("strategy", ["all_reduce", "ddp"])
+@pytest.mark.parametrize("strategy", ["all_reduce", "ring", "tree", "ddp"])
 def test_two_gpus_learn_what_one_learns(world: World, losses: Losses, strategy: str) -> None:
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two CUDA devices")
