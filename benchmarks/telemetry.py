@@ -2,7 +2,7 @@
 
 Steps in which nothing is computed and nothing sent: only their parts are timed, and their records
 made, written and drawn, as on rank 0 of a training. The same steps with several messages each tell
-what a bucket adds. Medians over the steps.
+what a bucket adds; samples of the processor are taken by themselves. Medians.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from lightwork.comm.message import Transfer
 from lightwork.data.loader import Piece, Position, Work
 from lightwork.sync.buckets import under_way_s
 from lightwork.sync.contract import SyncResult
-from lightwork.telemetry.charts import Charts
+from lightwork.telemetry.profiling import Profile
 from lightwork.telemetry.recorder import MetricsFile
+from lightwork.telemetry.sampling import Sampler
+from lightwork.telemetry.sinks import Place, Sinks
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Agreement, Report
 from lightwork.train.loop import Telemetry, record_of
@@ -65,21 +67,32 @@ def one_step(step: int, buckets: int, telemetry: Telemetry, pace: Pace) -> None:
     outcome = Outcome(work, 1.0, 1.0, 1.0, sync, agreement, applied=True, loss_scale=1.0)
     record = record_of(telemetry, outcome, 1e-4, clock.started_s)(clock.seconds())
     telemetry.metrics.write(record)
-    telemetry.charts.write(record)
+    telemetry.sinks.write(record)
 
 
 def step_us(buckets: int, steps: int) -> float:
     """Microseconds of the median step."""
     with TemporaryDirectory(prefix="telemetry-") as folder:
-        metrics, charts = MetricsFile(Path(folder), 0), Charts(Path(folder) / "charts", 0, 1)
-        telemetry = Telemetry(metrics, charts, None, 10, 0, 1, CPU)
-        pace, seconds = Pace(), []
-        for step in range(steps):
-            began_s = time.perf_counter()
-            one_step(step, buckets, telemetry, pace)
-            seconds.append(time.perf_counter() - began_s)
+        metrics, place = MetricsFile(Path(folder), 0), Place(Path(folder), "cost", 0, 1)
+        with Sinks(["tensorboard"], place) as sinks:
+            profile = Profile(range(0), Path(folder), 0, range(0))
+            telemetry = Telemetry(metrics, sinks, Sampler(None), profile, None, 10, 0, 1, CPU)
+            pace, seconds = Pace(), []
+            for step in range(steps):
+                began_s = time.perf_counter()
+                one_step(step, buckets, telemetry, pace)
+                seconds.append(time.perf_counter() - began_s)
         metrics.close()
-        charts.close()
+    return 1e6 * statistics.median(seconds)
+
+
+def sample_us(samples: int) -> float:
+    """Microseconds of the median sample, of which there is at most one a second."""
+    sampler, seconds = Sampler(None, every_s=0.0), []
+    for _ in range(samples):
+        began_s = time.perf_counter()
+        sampler.sample()
+        seconds.append(time.perf_counter() - began_s)
     return 1e6 * statistics.median(seconds)
 
 
@@ -96,6 +109,7 @@ def main(given: Sequence[str] | None = None) -> None:
     for words, value, goal in (
         (f"a step with {few} messages", without, GOAL_STEP_US),
         ("each further message", each, GOAL_BUCKET_US),
+        ("a sample, once a second", sample_us(max(asked.steps // 10, 1)), GOAL_STEP_US),
     ):
         verdict = "met" if value <= goal else "missed"
         print(f"{words}: {value:.1f} us; goal at most {goal:g}: {verdict}")

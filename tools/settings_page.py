@@ -61,8 +61,15 @@ def _defaults() -> dict[str, str]:
         if field.is_required():
             shown[name] = "*required*"
         else:
-            shown[name] = "`null`" if field.default is None else f"`{field.default}`"
+            shown[name] = f"`{_written(field.default)}`"
     return shown
+
+
+def _written(default: object) -> str:
+    """As in a settings file."""
+    if isinstance(default, tuple):
+        return f"[{', '.join(default)}]"
+    return "null" if default is None else str(default)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from lightwork.telemetry.records import StepRecord
 
 def test_a_step_and_each_message_are_priced(capsys: pytest.CaptureFixture[str]) -> None:
     telemetry.main(["--steps", "30", "--buckets", "0,40"])
-    step, message, facts = capsys.readouterr().out.splitlines()
+    step, message, sample, facts = capsys.readouterr().out.splitlines()
     assert step.startswith("a step with 0 messages: ")
     assert message.startswith("each further message: ")
+    assert sample.startswith("a sample, once a second: ")
     assert "us; goal at most 300: m" in step
     assert "cores" in facts
 

@@ -26,11 +26,15 @@ from lightwork.report.explaining import explained, sentence
 from lightwork.settings import (
     Settings,
     numbered,
+    steps_of,
     to_yaml,
     write_run,
 )
-from lightwork.telemetry.charts import Charts
+from lightwork.telemetry.cards import Card, open_card
+from lightwork.telemetry.profiling import Profile
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
+from lightwork.telemetry.sampling import Sampler
+from lightwork.telemetry.sinks import Place, Sinks
 from lightwork.train.calendar import Calendar
 from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.determinism import refusals_named
@@ -84,18 +88,37 @@ def started(settings: Settings, run: Path) -> Iterator[Start]:
 @contextmanager
 def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
     """Where the steps of this rank are written and, on rank 0, shown."""
-    rank, every = start.group.rank, start.settings.train.log_every_steps
+    rank, chosen = start.group.rank, start.settings.telemetry
+    first, last = ready.done_steps + 1, ready.schedule.total_steps
     with ExitStack() as closing:
         metrics = MetricsFile(start.folder / "metrics", rank)
         closing.callback(metrics.close)
-        charts = Charts(start.folder / "tensorboard", rank, ready.done_steps + 1)
-        closing.callback(charts.close)
-        display = None
+        place = Place(start.folder, start.record.run_id, rank, first)
+        sinks = closing.enter_context(Sinks(chosen.sinks, place))
+        every, display = start.settings.train.log_every_steps, None
         if rank == 0:
-            charts.text("settings", to_yaml(start.settings))
-            display = closing.enter_context(StepDisplay(ready.schedule.total_steps, every))
+            sinks.text("settings", to_yaml(start.settings))
+            display = closing.enter_context(StepDisplay(last, every))
+        wanted = steps_of(start.settings.telemetry.profile_steps)
         device = torch.device(start.world.device)
-        yield Telemetry(metrics, charts, display, every, rank, start.record.attempts, device)
+        yield Telemetry(
+            metrics,
+            sinks,
+            Sampler(_card(device)),
+            Profile(wanted, start.folder / "profile", rank, range(first, last + 1)),
+            display,
+            every,
+            rank,
+            start.record.attempts,
+            device,
+        )
+
+
+def _card(device: torch.device) -> Card | None:
+    """What tells of the card of this rank, if it has one."""
+    if device.type != "cuda":
+        return None
+    return open_card(torch.cuda.get_device_properties(device))
 
 
 def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSignals) -> Duties:
@@ -125,7 +148,7 @@ def _duties(start: Start, ready: Ready, telemetry: Telemetry, signals: StopSigna
         Checkpoints(start.folder, start.record.run_id),
         replace(held_alike(start, ready), snapshots=start.snapshots if hot else None),
         score,
-        Scores(start.folder, telemetry.charts),
+        Scores(start.folder, telemetry.sinks),
     )
 
 

@@ -38,6 +38,7 @@ from lightwork.settings import (
     run_folder,
     seeded,
 )
+from lightwork.telemetry.sinks import check_installed
 
 RunOption = Annotated[
     Path | None,
@@ -86,6 +87,7 @@ def train(  # noqa: PLR0913, PLR0917 - options of a command
     given = run or found
     asked = load_settings(file, overrides or [])
     check_paths(asked)
+    check_installed(asked.telemetry.sinks)
     environ = with_devices(devices, os.environ)
     if is_rank(environ):
         refuse_ranks(ranks, environ)

@@ -1,5 +1,6 @@
 """Settings of a run: YAML and ``section.key=value`` to frozen values, and the folder of the run."""
 
+from lightwork.settings.conversion import steps_of
 from lightwork.settings.identity import default_of, differences, identity, identity_hash
 from lightwork.settings.loading import load_settings
 from lightwork.settings.paths import check_files, check_paths, folder_reason, named
@@ -41,6 +42,7 @@ __all__ = [
     "run_folder",
     "run_id_of",
     "seeded",
+    "steps_of",
     "to_yaml",
     "write_run",
 ]

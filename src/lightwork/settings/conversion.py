@@ -17,6 +17,10 @@ from pydantic import ValidationInfo
 HUB = "hub:"
 """Begins the name of a data set of the Hugging Face hub, where a file could stand as well."""
 
+MOST_STEPS = 50
+"""Of a profile: a trace has megabytes for every step."""
+
+_STEPS = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9_]*[0-9]")
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?", re.ASCII)
 _SIZE = re.compile(r"([0-9.]+)\s*([kmg]?i?b)", re.ASCII | re.IGNORECASE)
@@ -57,6 +61,37 @@ def size_bytes(value: Any) -> Any:
     if amount != amount.to_integral_value():
         raise ValueError("it is not a whole number of bytes")
     return int(amount)
+
+
+def list_of(value: Any) -> Any:
+    """A single word stands for a list of one; of two alike, one is a mistake."""
+    values = (value,) if isinstance(value, str) else value
+    if isinstance(values, (tuple, list)) and len(set(values)) < len(values):
+        raise ValueError("one is named twice")
+    return values
+
+
+def steps_of(text: str | None) -> range:
+    """``20-25`` as the steps 20 … 25, and ``20`` as that one; none has none."""
+    if text is None:
+        return range(0)
+    match = _STEPS.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if first < 1:
+        raise ValueError("the first step is 1")
+    if last < first:
+        raise ValueError(f"{last} comes before {first}")
+    if last - first >= MOST_STEPS:
+        raise ValueError(f"these are {last - first + 1} steps; at most {MOST_STEPS} are written")
+    return range(first, last + 1)
+
+
+def checked_steps(value: str) -> str:
+    """The text, if it names steps."""
+    steps_of(value)
+    return value.strip()
 
 
 def one_or_list(value: Any, info: ValidationInfo | None) -> Any:

@@ -10,6 +10,8 @@ from pydantic.fields import FieldInfo
 
 _PLAIN = {"number": "a number", "null": "null", "boolean": "yes or no"}
 
+_TEXTS = {"path": "a path", "steps": "steps such as 20-25"}
+
 
 @cache
 def sections(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
@@ -65,7 +67,7 @@ def _words(schema: dict[str, Any]) -> str:
     if schema["type"] == "array":
         return f"{_words(schema['items'])} or a list of them"
     if schema["type"] == "string":
-        return "a path" if schema.get("format") == "path" else "text"
+        return _TEXTS.get(schema.get("format", ""), "text")
     if schema["type"] in ("integer", "number"):
         noun = "a whole number" if schema["type"] == "integer" else "a number"
         return " ".join([noun, *_range(schema)])

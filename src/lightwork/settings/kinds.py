@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from lightwork.settings.conversion import located, number, one_or_list, size_bytes, whole
+from lightwork.settings.conversion import (
+    checked_steps,
+    list_of,
+    located,
+    number,
+    one_or_list,
+    size_bytes,
+    whole,
+)
 
 # Limits stand before the conversion: then they are checked after it, and stand in the JSON schema.
 Whole = Annotated[int, BeforeValidator(whole)]
@@ -19,6 +27,8 @@ Language = Literal[
     "auto", "en", "zh", "zh-hant", "ar", "de", "el", "es", "fr", "hi", "it", "ja", "ko", "pt", "ro",
     "ru", "th", "tr", "vi", "other",
 ]  # fmt: skip
+Sinks = Annotated[tuple[Literal["tensorboard", "wandb", "mlflow"], ...], BeforeValidator(list_of)]
+Steps = Annotated[str, Field(json_schema_extra={"format": "steps"}), AfterValidator(checked_steps)]
 Text = Annotated[str, Field(min_length=1)]
 AtLeastOne = Annotated[int, Field(ge=1), BeforeValidator(whole)]
 Shares = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]

@@ -12,9 +12,12 @@ from lightwork.settings.kinds import (
     Number,
     Positive,
     Section,
+    Sinks,
+    Steps,
     Threads,
     Whole,
     machine,
+    reporting,
 )
 
 
@@ -81,4 +84,15 @@ class LaunchSettings(Section):
     )
     hang_timeout_s: Positive | None = machine(
         300.0, "Seconds without progress after which a rank hangs; null: nobody looks"
+    )
+
+
+class TelemetrySettings(Section):
+    """What is measured on the way, and where it is shown."""
+
+    sinks: Sinks = reporting(
+        ("tensorboard",), "Where the numbers of every step are shown; []: only in the run's files"
+    )
+    profile_steps: Steps | None = reporting(
+        None, "Steps of which torch's profiler writes a trace for each rank, at most 50; null: none"
     )

@@ -20,7 +20,12 @@ from lightwork.settings.learning import (
     ModelSettings,
     TrainSettings,
 )
-from lightwork.settings.running import CheckpointSettings, LaunchSettings, SyncSettings
+from lightwork.settings.running import (
+    CheckpointSettings,
+    LaunchSettings,
+    SyncSettings,
+    TelemetrySettings,
+)
 
 
 class Settings(Section):
@@ -33,6 +38,7 @@ class Settings(Section):
     sync: SyncSettings = SyncSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     launch: LaunchSettings = LaunchSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     @model_validator(mode="after")
     def _patience_has_scores(self) -> Settings:

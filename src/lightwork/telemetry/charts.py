@@ -10,30 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lightwork.telemetry.records import STEP_PARTS, StepRecord
-
 FLUSH_EVERY_S = 10
 """What a killed process can lose; TensorBoard itself looks every 30 seconds."""
-
-TAGS = {
-    "loss/batch": "loss",
-    "loss/rank": "rank_loss",
-    "gradient/norm": "grad_norm",
-    "gradient/rank_norm": "rank_grad_norm",
-    "learning_rate": "learning_rate",
-    "loss_scale": "loss_scale",
-    "epoch": "epoch",
-    "speed/batch_windows_per_s": "batch_windows_per_s",
-    "speed/windows_per_s": "windows_per_s",
-    "speed/real_tokens_per_s": "real_tokens_per_s",
-    "speed/padded_tokens_per_s": "padded_tokens_per_s",
-    **{
-        f"seconds/{part}": f"{part}_s"
-        for part in ("step", "duties", *STEP_PARTS, "busy", "hidden_sync")
-    },
-    "memory/bytes": "memory_bytes",
-}
-"""Tag -> field of the step record, as in ``metrics/rank<N>.jsonl``."""
 
 
 class Charts:
@@ -51,15 +29,7 @@ class Charts:
             flush_secs=FLUSH_EVERY_S,
         )
 
-    def write(self, record: StepRecord) -> None:
-        """All scalars of one step; what was not measured is left out."""
-        values = record.as_json()
-        scalars = {tag: values[name] for tag, name in TAGS.items() if values[name] is not None}
-        self.scalars(scalars, record.step, record.time_unix_s)
-
-    def scalars(
-        self, values: Mapping[str, float | int], step: int, time_unix_s: float | None = None
-    ) -> None:
+    def scalars(self, values: Mapping[str, float | int], step: int, time_unix_s: float) -> None:
         """Several scalars of the same step, as one event."""
         from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -73,6 +43,6 @@ class Charts:
         indented = "\n".join(f"    {line}" for line in text.splitlines())
         self._writer.add_text(tag, indented)
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:  # noqa: ARG002 - event files know no such thing
         """Write what is left and close the file."""
         self._writer.close()

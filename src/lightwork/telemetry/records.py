@@ -17,6 +17,29 @@ STEP_PARTS = (
 
 
 @dataclass(frozen=True)
+class Sample:
+    """What a rank's processor and card were doing, over the time since the last sample."""
+
+    cpu_percent: float | None = None
+    """Of one processor, by all threads of this process: 200 is two of them."""
+    machine_cpu_percent: float | None = None
+    """Of all processors of the machine, by everybody."""
+    preemptions_per_s: float | None = None
+    """How often somebody else got a processor that this process wanted to keep."""
+    card_busy_percent: float | None = None
+    """Of the time, in which any kernel ran on the card."""
+    card_temperature_c: float | None = None
+    card_clock_mhz: float | None = None
+    """Of its multiprocessors."""
+    card_power_w: float | None = None
+    card_throttled: list[str] | None = None
+    """What holds the clock down, in words; empty: nothing."""
+
+
+NOT_SAMPLED = Sample()
+
+
+@dataclass(frozen=True)
 class StepRecord:
     """One step as one rank saw it. ``loss`` and ``grad_norm`` are of the whole batch."""
 
@@ -81,13 +104,18 @@ class StepRecord:
     """When each message could set out, in seconds from the start of the step."""
     memory_bytes: int
     """CPU: resident memory of the process. CUDA: the most the device held for tensors so far."""
+    profiled: bool = False
+    """Whether the profiler was looking, which makes a step slower."""
+    sample: Sample = NOT_SAMPLED
+    """Taken about once a second; all None in the steps between."""
 
     def as_json(self) -> dict[str, Any]:
-        """The record and the rates that follow from it."""
+        """The record with its sample, and the rates that follow from it, as one object."""
         rates = {
             "windows_per_s": self.windows / self.step_s,
             "batch_windows_per_s": self.batch_windows / self.step_s,
             "real_tokens_per_s": self.real_tokens / self.step_s,
             "padded_tokens_per_s": self.padded_tokens / self.step_s,
         }
-        return {"version": VERSION, **vars(self), **rates}
+        own = {name: value for name, value in vars(self).items() if name != "sample"}
+        return {"version": VERSION, **own, **vars(self.sample), **rates}

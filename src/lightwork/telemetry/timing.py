@@ -7,8 +7,8 @@ read only once the device has passed them: measuring never makes the host wait f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lightwork.comm.message import waited_s
@@ -18,12 +18,26 @@ from lightwork.telemetry.records import STEP_PARTS
 if TYPE_CHECKING:
     import torch
 
+_NO_RANGE = nullcontext()
+
+
+def _no_range(_name: str) -> AbstractContextManager[object]:
+    return _NO_RANGE
+
 
 class StepClock:
-    """Adds up the parts of one step; make a new one for each step."""
+    """Adds up the parts of one step; make a new one for each step.
 
-    def __init__(self, device: torch.device) -> None:
+    ``profiled``: the parts are ranges in the trace of torch's profiler as well.
+    """
+
+    def __init__(self, device: torch.device, profiled: bool = False) -> None:
         self._cuda = device.type == "cuda"
+        self._range: Callable[[str], AbstractContextManager[object]] = _no_range
+        if profiled:
+            from torch.profiler import record_function
+
+            self._range = record_function
         self._seconds: dict[str, float] = {}
         self._events: list[tuple[str, Any, Any]] = []
         self.started_s = time.monotonic()
@@ -41,12 +55,14 @@ class StepClock:
 
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             start.record()
-            yield
+            with self._range(name):
+                yield
             end.record()
             self._events.append((name, start, end))
         else:
             started_s, waited = time.perf_counter(), waited_s()
-            yield
+            with self._range(name):
+                yield
             blocked = waited_s() - waited
             self.add(name, time.perf_counter() - started_s - blocked)
             self.add("blocked", blocked)

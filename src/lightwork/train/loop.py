@@ -14,9 +14,11 @@ import torch
 
 from lightwork.comm.phases import enter
 from lightwork.data.loader import Loader, Prefetch, Work
-from lightwork.telemetry.charts import Charts
+from lightwork.telemetry.profiling import Profile
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.telemetry.records import StepRecord
+from lightwork.telemetry.sampling import Sampler
+from lightwork.telemetry.sinks import Sinks
 from lightwork.telemetry.timing import StepClock, exclusive
 from lightwork.train.duties import Duties
 from lightwork.train.schedule import Schedule
@@ -28,7 +30,9 @@ class Telemetry:
     """Where this rank's records go; ``display`` on rank 0 only."""
 
     metrics: MetricsFile
-    charts: Charts
+    sinks: Sinks
+    sampler: Sampler
+    profile: Profile
     display: StepDisplay | None
     log_every_steps: int
     rank: int
@@ -54,8 +58,9 @@ def train(
     journal = _Journal(telemetry)
     with Prefetch(loader.work(first_step, schedule.total_steps)) as stream:
         works, duties_s = iter(stream), 0.0
+        telemetry.profile.turn(first_step)
         for step in range(first_step, schedule.total_steps + 1):
-            clock = StepClock(stepper.device)
+            clock = StepClock(stepper.device, telemetry.profile.runs)
             enter("data", step)
             work = _next(works, clock)
             rate = schedule.learning_rate(step - stepper.skipped_steps)
@@ -65,10 +70,12 @@ def train(
             clock.add("duties", duties_s)
             journal.note(clock, record_of(telemetry, outcome, rate, clock.started_s))
             began_s = time.monotonic()
+            telemetry.profile.turn(step + 1)
             if not duties.after(step, outcome.agreement.wishes):
                 break
             duties_s = time.monotonic() - began_s
     journal.close()
+    telemetry.profile.end()
     return step
 
 
@@ -88,6 +95,7 @@ def record_of(
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of the step begun at ``started_s``, but for what a device tells of it later."""
     now_s, used_bytes = time.time(), memory_bytes(telemetry.device)
+    sample, profiled = telemetry.sampler.sample(), telemetry.profile.runs
     work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
     slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s
     slowest_busy_s = agreement.reports[slowest].busy_s
@@ -112,6 +120,8 @@ def record_of(
             real_tokens=work.real_tokens,
             padded_tokens=work.padded_tokens,
             memory_bytes=used_bytes,
+            profiled=profiled,
+            sample=sample,
             busy_s=own,
             slowest_rank=slowest,
             slowest_busy_s=slowest_busy_s,
@@ -145,7 +155,7 @@ class _Journal:
         clock, complete = self._open.popleft()
         record = complete(clock.seconds())
         self._telemetry.metrics.write(record)
-        self._telemetry.charts.write(record)
+        self._telemetry.sinks.write(record)
         if self._telemetry.display is not None:
             self._telemetry.display.show(record)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightwork.telemetry.charts import Charts
 from lightwork.telemetry.lines import (
     EVALUATIONS,
     METRIC,
@@ -15,6 +15,7 @@ from lightwork.telemetry.lines import (
     read_evaluations,
     since_best,
 )
+from lightwork.telemetry.sinks import Sinks
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,19 @@ class Best:
 class Scores:
     """``evaluations.jsonl``: one line for every evaluation, kept over restarts."""
 
-    def __init__(self, run: Path, charts: Charts | None = None) -> None:
-        """``charts``: where the scores are drawn as well."""
+    def __init__(self, run: Path, sinks: Sinks | None = None) -> None:
+        """``sinks``: where the scores are shown as well."""
         self._run = run
-        self._charts = charts
+        self._sinks = sinks
 
     def add(self, step: int, scores: dict[str, float | int]) -> None:
         """Write down an evaluation, on the disk before this returns."""
         with open_lines(self._run / EVALUATIONS) as file:
             file.write((json.dumps({"step": step, **scores}) + "\n").encode())
             os.fsync(file.fileno())
-        if self._charts is not None:
-            self._charts.scalars({f"dev/{name}": score for name, score in scores.items()}, step)
+        if self._sinks is not None:
+            shown = {f"dev/{name}": score for name, score in scores.items()}
+            self._sinks.scalars(shown, step, time.time())
 
     def until(self, step: int) -> dict[int, float]:
         """Step -> the score that decides, of all evaluations up to ``step``."""
