@@ -60,7 +60,7 @@ def verify(start: Start) -> list[Verdict]:
     """The verdicts of all rows, the same on every rank."""
     log.info("verify: %s; this takes about a minute", _title(start))
     verdicts = []
-    with _quiet(), counting("verify") as progress:
+    with _quiet(), counting("verify", shown=start.group.rank == 0) as progress:
         for verdict in check_all(_subject(start)):
             verdicts.append(verdict)
             progress(len(verdicts), len(ROWS))

@@ -11,10 +11,13 @@ from lightwork.telemetry.terminal import terminal
 
 
 @contextmanager
-def counting(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function ``progress(done, total)`` that moves a bar called ``title``."""
+def counting(title: str, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function ``progress(done, total)`` that moves a bar called ``title``.
+
+    ``shown``: False on all ranks but one, where several count the same.
+    """
     console = terminal()
-    if not console.is_terminal:
+    if not shown or not console.is_terminal:
         yield lambda _done, _total: None
         return
     columns = (TextColumn(title), MofNCompleteColumn(), BarColumn(None), TimeRemainingColumn())

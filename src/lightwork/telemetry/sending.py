@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from lightwork.disk import SILENCE_S
 
 if TYPE_CHECKING:
     from lightwork.telemetry.sinks import Sink
@@ -16,10 +17,8 @@ log = logging.getLogger("lightwork")
 
 KEPT = 20_000
 """Calls that wait to be sent; what comes while so many do is left out."""
-OPEN_TRIES = 3
-"""Ranks that start together can be in each other's way, as in a new data base of MLflow."""
-PATIENCE_S = 30.0
-"""How long the end of a run waits for what is left to be sent."""
+PATIENCE_S = 10.0
+"""How long the end of a run waits for what is left to be sent: less than ``launch.grace_s``."""
 
 
 class Sending:
@@ -34,6 +33,7 @@ class Sending:
         self._name, self._open, self._patience_s = name, open_sink, patience_s
         self._calls: queue.Queue[Callable[[Sink], None] | None] = queue.Queue()
         self._lost = 0
+        self._told = False
         self._given_up = False
         self._thread = threading.Thread(target=self._run, name=f"telemetry {name}", daemon=True)
         self._thread.start()
@@ -50,7 +50,10 @@ class Sending:
         """Send what is left, for no longer than the patience there is."""
         self._calls.put(lambda sink: sink.close(failed))
         self._calls.put(None)
-        self._thread.join(self._patience_s)
+        self._thread.join(min(SILENCE_S, self._patience_s))
+        if self._thread.is_alive():
+            log.info("waiting up to %g s for %s to take what is left", self._patience_s, self._name)
+            self._thread.join(self._patience_s)
         if self._thread.is_alive():
             log.warning("%s did not take all within %g s", self._name, self._patience_s)
         elif self._lost and not self._given_up:
@@ -75,18 +78,15 @@ class Sending:
                 self._lost += 1
 
     def _opened(self) -> Sink | None:
-        for tries_left in reversed(range(OPEN_TRIES)):
-            try:
-                return self._open()
-            except Exception as error:  # noqa: BLE001 - as above
-                if not tries_left:
-                    self._complain("training goes on without it", error)
-                    self._given_up = True
-                else:
-                    time.sleep(OPEN_TRIES - tries_left)
-        return None
+        try:
+            return self._open()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._complain("training goes on without it", error)
+            self._given_up = True
+            return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        if not self._given_up and not self._lost:
+        if not self._told and not self._given_up:
+            self._told = True
             words = " ".join(str(error).split())[:300]
             log.warning("%s (telemetry.sinks) fails, and %s: %s", self._name, what, words)

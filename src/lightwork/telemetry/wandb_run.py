@@ -14,8 +14,9 @@ from typing import Any
 
 log = logging.getLogger("lightwork")
 
-FINISH_S = 20.0
-"""How long its own end may take; what was not sent by then is in its folder, for ``wandb sync``."""
+INIT_S, FINISH_S = 30.0, 8.0
+"""How long its beginning and its end may take. What was not sent by then is in its folder, for
+``wandb sync``."""
 
 
 class WandbRun:
@@ -32,7 +33,9 @@ class WandbRun:
             resume="allow",
             dir=str(run),
             config={"rank": rank, "run": str(run)},
-            settings=wandb.Settings(console="off", silent=True, finish_timeout=FINISH_S),
+            settings=wandb.Settings(
+                console="off", silent=True, init_timeout=INIT_S, finish_timeout=FINISH_S
+            ),
         )
         # Its own count never goes back, as steps do after a resume; so ours is a number beside it.
         self._run.define_metric("step")
