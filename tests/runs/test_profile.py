@@ -34,7 +34,8 @@ def test_a_trace_of_every_rank(world: World) -> None:
         assert {name for name in found if name.startswith("step ")} == {"step 3", "step 4"}
         assert set(found) >= PARTS
         assert found.count("control") == 2
-        assert [r["step"] for r in records(run, rank) if r["profiled"]] == [3, 4]
+        slower = [r["step"] for r in records(run, rank) if r["profiled"]]
+        assert slower == [3, 4, 5], "before the last of them the trace was written"
     said = [(run / f"logs/rank{rank}.log").read_text() for rank in (0, 1)]
     assert f"steps 3 to 4 were profiled: {run / 'profile/rank0.json.gz'} and one of each" in said[0]
     assert sorted(path.name for path in (run / "profile").iterdir()) == [

@@ -138,6 +138,19 @@ def test_a_trace_that_cannot_be_written_stops_nothing(
     assert "rank0.json.gz cannot be written, and training goes on: " in line
 
 
+def test_a_profiler_that_cannot_begin_stops_nothing(
+    tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("not permitted")
+
+    monkeypatch.setattr(torch.profiler.profile, "start", refuse)
+    profile = Profile(range(2, 4), tmp_path, 0, range(1, 5))
+    assert profiled(profile, range(1, 5)) == []
+    assert said.messages == ["nothing is profiled, and training goes on: not permitted"]
+    assert not list(tmp_path.iterdir())
+
+
 def test_ranges_cost_nothing_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: str) -> None:
         raise AssertionError("a range was opened")

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from lightwork.comm.phases import enter
 from lightwork.disk import replacing, scratch_folder
 
 log = logging.getLogger("lightwork")
@@ -30,6 +31,7 @@ class Profile:
         self._path = folder / f"rank{rank}.json.gz"
         self._profiler: Any = None
         self._range: Any = None
+        self._wrote = False
         self._next = ahead.start
         if wanted and ahead and not self._steps:
             log.info(
@@ -44,9 +46,14 @@ class Profile:
         """Whether the profiler is looking."""
         return self._profiler is not None
 
+    @property
+    def disturbs(self) -> bool:
+        """Whether the step at hand is slower for it: it looks, or has just written its trace."""
+        return self.runs or self._wrote
+
     def turn(self, step: int) -> None:
         """``step`` is the next, and all before it is done: begin, go on, or write the trace."""
-        self._next = step
+        self._next, self._wrote = step, False
         if step in self._steps:
             self._begin(step)
         elif self._profiler is not None:
@@ -67,8 +74,14 @@ class Profile:
 
         if self._profiler is None:
             os.environ.setdefault("KINETO_LOG_LEVEL", _SILENT)
-            self._profiler = profile(acc_events=True)
-            self._profiler.start()
+            profiler = profile(acc_events=True)
+            try:
+                profiler.start()
+            except RuntimeError as error:
+                log.warning("nothing is profiled, and training goes on: %s", error)
+                self._steps = range(0)
+                return
+            self._profiler = profiler
         else:
             self._range.__exit__(None, None, None)
         self._range = record_function(f"step {step}")
@@ -83,7 +96,8 @@ class Profile:
         return profiler
 
     def _write(self, steps: range) -> None:
-        profiler = self._stopped()
+        enter("profile")
+        profiler, self._wrote = self._stopped(), True
         try:
             with scratch_folder("profile") as scratch, replacing(self._path) as part:
                 raw = scratch / "trace.json"

@@ -105,7 +105,7 @@ class StepRecord:
     memory_bytes: int
     """CPU: resident memory of the process. CUDA: the most the device held for tensors so far."""
     profiled: bool = False
-    """Whether the profiler was looking, which makes a step slower."""
+    """Whether the profiler was looking, or wrote its trace just before: both make a step slower."""
     sample: Sample = NOT_SAMPLED
     """Taken about once a second; all None in the steps between."""
 

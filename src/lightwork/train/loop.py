@@ -95,7 +95,7 @@ def record_of(
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of the step begun at ``started_s``, but for what a device tells of it later."""
     now_s, used_bytes = time.time(), memory_bytes(telemetry.device)
-    sample, profiled = telemetry.sampler.sample(), telemetry.profile.runs
+    sample, profiled = telemetry.sampler.sample(), telemetry.profile.disturbs
     work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
     slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s
     slowest_busy_s = agreement.reports[slowest].busy_s
