@@ -122,11 +122,13 @@ def test_many_steps_are_one_message_to_mlflow(
 ) -> None:
     server = fake_mlflow(monkeypatch)
     monkeypatch.setattr(mlflow_run, "SEND_EVERY_S", 1e9)
-    with Sinks(["mlflow"], place(tmp_path)) as shown:
-        for step in range(1, 101):
-            shown.write(record(step))
-    each = len(scalars_of(record(1)))
-    assert sum(server.batches) == 100 * each
+    run = mlflow_run.MlflowRun(tmp_path, "run-7", 0)
+    each = scalars_of(record(1))
+    for step in range(1, 101):
+        run.scalars(each, step, 0.0)
+    assert server.batches, "they are not kept until the end"
+    run.close(failed=False)
+    assert sum(server.batches) == 100 * len(each)
     assert max(server.batches) <= mlflow_run.BATCH, "MLflow takes no more"
     assert len(server.batches) < 10
 
