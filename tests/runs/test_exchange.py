@@ -31,15 +31,15 @@ def exchange(run: Path, step: int) -> dict[str, Any]:
 def test_the_ring_learns_what_all_reduce_does_and_measures_its_buckets_once(
     world: World, losses: Callable[[Path], list[float]]
 ) -> None:
-    plain = world.train(2, "plain", *SOME)
+    plain = world.train(2, "exchange-plain", *SOME)
     auto = ("sync.strategy=ring", "sync.bucket_bytes=auto", "checkpoint.every_steps=4")
-    ring = world.train(3, "ring", *SOME, *auto)
+    ring = world.train(3, "exchange-ring", *SOME, *auto)
     chosen = exchange(ring, 8)
     assert chosen["strategy"] == "ring"
     assert chosen["bucket_bytes"] >= 256 * 1024
     shutil.rmtree(ring / "checkpoints/step-000008")
     (ring / "metrics/rank0.jsonl").unlink()
-    assert world.train(3, "ring", *SOME, *auto) == ring
+    assert world.train(3, "exchange-ring", *SOME, *auto) == ring
     assert exchange(ring, 8) == chosen
     assert losses(ring) == pytest.approx(losses(plain)[4:], rel=1e-5)
     said = (ring / "logs/rank0.log").read_text()
@@ -49,8 +49,8 @@ def test_the_ring_learns_what_all_reduce_does_and_measures_its_buckets_once(
 def test_without_overlap_nothing_travels_during_backward(
     world: World, losses: Callable[[Path], list[float]]
 ) -> None:
-    over = world.train(2, "over", *SOME)
-    none = world.train(2, "none", *SOME, "sync.overlap=none")
+    over = world.train(2, "exchange-over", *SOME)
+    none = world.train(2, "exchange-none", *SOME, "sync.overlap=none")
     assert losses(none) == losses(over), "the same buckets are summed"
     assert all(line["hidden_sync_s"] == 0 for line in metrics(none))
     for line in metrics(none):
