@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
-from lightwork.assembly.exchange import Chosen, chosen, gradient_bytes, gradient_sync
 from lightwork.assembly.fingerprint import fingerprint, note_changes, note_longer, write_down
 from lightwork.assembly.preparing import Prepared
 from lightwork.assembly.resuming import (
@@ -23,6 +22,7 @@ from lightwork.assembly.resuming import (
     take_over,
 )
 from lightwork.assembly.rows import tables_of
+from lightwork.assembly.strategies import Chosen, chosen, gradient_bytes, gradient_sync
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
