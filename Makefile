@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test long faults check bench exact steps planning format clean
+.PHONY: setup demo test long faults check bench exact steps planning slow-network format clean
 
 setup: $(READY)
 
@@ -59,6 +59,10 @@ steps: setup
 # What the plan of two million windows costs: a minute.
 planning: setup
 	$(BIN)/python -m benchmarks.planning
+
+# Exchange over slow lines between network namespaces: root, iproute2, and about half an hour.
+slow-network: setup
+	$(BIN)/python -m benchmarks.slow_network --out slow_network.json
 
 format: setup
 	$(BIN)/ruff format .

@@ -80,6 +80,8 @@ class Ready:
     """What was built, standing where the run goes on."""
 
     model: Model
+    sync: GradientSync
+    """In charge of the gradients; the stepper's."""
     stepper: Stepper
     loader: Loader
     schedule: Schedule
@@ -115,6 +117,7 @@ def make_ready(start: Start) -> Ready:
     tokenizer = start.prepared.tokenizer
     return Ready(
         model=model,
+        sync=sync,
         stepper=stepper,
         loader=loader,
         schedule=schedule,
