@@ -10,6 +10,7 @@ import typer
 
 from lightwork import __version__
 from lightwork.cli.answer import answer
+from lightwork.cli.bench import bench
 from lightwork.cli.checkpoints import checkpoints
 from lightwork.cli.data import data
 from lightwork.cli.evaluate import evaluate
@@ -50,6 +51,7 @@ app.command()(checkpoints)
 app.command()(explain)
 app.command()(logs)
 app.command()(export)
+app.add_typer(bench, name="bench")
 app.command(context_settings={"allow_interspersed_args": False})(launch)
 
 
