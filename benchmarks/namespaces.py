@@ -159,9 +159,9 @@ def started(
 
 
 def run_ranks(
-    net: Network, module: str, request: str, environment: Mapping[str, str], timeout_s: float
+    net: Network, words: Sequence[str], environment: Mapping[str, str], timeout_s: float
 ) -> None:
-    """``python -m module request`` in every namespace, as ranks that torchrun would have started.
+    """``python -m WORDS`` in every namespace, as ranks that torchrun would have started.
 
     Each is alone on its machine, as far as it knows. Raises LightworkError where one fails.
     """
@@ -170,7 +170,7 @@ def run_ranks(
     own |= {"MASTER_ADDR": net.address(0), "MASTER_PORT": "29500"}
     own["GLOO_SOCKET_IFNAME"] = net.interface()
     places = range(size)
-    commands = [net.command(place, [sys.executable, "-m", module, request]) for place in places]
+    commands = [net.command(place, [sys.executable, "-m", *words]) for place in places]
     environments = [{**environment, **own, "RANK": str(place)} for place in places]
     with started(commands, environments) as running:
         _wait(running, timeout_s)

@@ -178,7 +178,7 @@ def transfer(net: Network, strategies: list[str], size: int, repeats: int) -> di
     with tempfile.TemporaryDirectory(prefix="slow-network-") as folder:
         out, request = Path(folder) / "out.json", Path(folder) / "request.json"
         transferring.Request(strategies, size, repeats, str(out)).save(request)
-        run_ranks(net, "benchmarks.transferring", str(request), _environment(), TIMEOUT_S)
+        run_ranks(net, ["benchmarks.transferring", str(request)], _environment(), TIMEOUT_S)
         found = json.loads(out.read_text(encoding="utf-8"))
     return {"ranks": len(net.names), "bytes": size, "stream_s": stream_s, "strategies": found}
 
@@ -204,7 +204,7 @@ def training(net: Network, arguments: argparse.Namespace) -> dict[str, Any]:
             out=str(out),
         ).save(request)
         stream_s = stream(net, QUICK if arguments.quick else SMALL)
-        run_ranks(net, "benchmarks.link_steps", str(request), _environment(), TIMEOUT_S)
+        run_ranks(net, ["benchmarks.link_steps", str(request)], _environment(), TIMEOUT_S)
         found = json.loads(out.read_text(encoding="utf-8"))
     rate = (QUICK if arguments.quick else SMALL) / min(stream_s)
     return {**found, "batch": arguments.batch, "stream_bytes_per_s": rate}

@@ -123,7 +123,7 @@ def test_lines_are_as_slow_as_they_are_told_and_go_after_a_failure() -> None:
             seconds[rate] = min(stream(net, 1_000_000))
             names.extend(net.names)
             assert left(names)
-            run_ranks(net, "benchmarks.no_such_module", "", dict(os.environ), 60)
+            run_ranks(net, ["benchmarks.no_such_module"], dict(os.environ), 60)
 
     for rate in (40.0, 160.0):
         names: list[str] = []
