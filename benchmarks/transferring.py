@@ -1,9 +1,9 @@
 """One rank of the transfers of ``benchmarks.slow_network``: gradients that nothing has computed.
 
 ``python -m benchmarks.transferring REQUEST``, started once for each rank. Every strategy has a flat
-gradient of its own, cut in buckets as in training (``make_sync``), and all of it is there at once:
-what is timed runs from the moment when all ranks have met to the one in which the last of them has
-every sum. Strategies take turns.
+gradient of its own, cut in buckets as in training, and all of it is there at once: what is timed
+runs from the moment when all ranks have met to the one in which the last of them has every sum.
+Strategies take turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from lightwork.assembly.ready import make_sync
+from lightwork.assembly.strategies import Chosen, gradient_sync
 from lightwork.comm.group import Group
 from lightwork.comm.told import tell
 from lightwork.comm.world import bind_device, open_group, read_world
@@ -58,7 +58,7 @@ class Flat(nn.Module):
         self.pieces = nn.ParameterList(torch.zeros(size // 4) for size in sizes if size >= 4)
 
 
-class Lane:
+class Contender:
     """One strategy with its gradient."""
 
     def __init__(self, group: Group, sync: GradientSync, count: int) -> None:
@@ -88,22 +88,23 @@ class Lane:
 
 def measure(group: Group, request: Request) -> dict[str, dict[str, list[float]]]:
     """Called on every rank; seconds are those of the slowest."""
-    lanes = {}
+    contenders = {}
     for name in request.strategies:
         bucket = {} if request.bucket_bytes is None else {"bucket_bytes": request.bucket_bytes}
         settings = SyncSettings.model_validate({"strategy": name, **bucket})
-        sync = make_sync(group, settings, group.size, None)
-        lanes[name] = Lane(group, sync, request.bytes)
+        use = Chosen(name, group.size, int(settings.bucket_bytes))
+        sync = gradient_sync(use, group, group.size, (), overlap=True)
+        contenders[name] = Contender(group, sync, request.bytes)
     for number in range(-WARMUP, request.repeats):
-        for lane in lanes.values():
-            seconds = lane.exchange()
+        for contender in contenders.values():
+            seconds = contender.exchange()
             if number >= 0:
-                lane.seconds.append(seconds)
+                contender.seconds.append(seconds)
     found = {}
-    for name, lane in lanes.items():
-        slowest = torch.tensor(lane.seconds, dtype=torch.float64)
+    for name, contender in contenders.items():
+        slowest = torch.tensor(contender.seconds, dtype=torch.float64)
         group.all_reduce(slowest, "max").wait()
-        sent = [float(sent_bytes) for sent_bytes in group.gather_json(lane.sent_bytes)]
+        sent = [float(sent_bytes) for sent_bytes in group.gather_json(contender.sent_bytes)]
         found[name] = {"seconds": slowest.tolist(), "sent_bytes": sent}
     return found
 

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import torch
 
+from lightwork.assembly.rows import table_of
 from lightwork.assembly.streaming import meet, synchronise
 from lightwork.comm.group import Group
 from lightwork.data.loader import Loader, Work
 from lightwork.report.exchange import Way
 from lightwork.settings.running import SyncSettings
 from lightwork.sync.contract import GradientSync
-from lightwork.sync.rows import MOST
-from lightwork.tasks.extractive.model import word_table
+from lightwork.sync.rows import pays
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.gradients import Progress, forward_backward
 from lightwork.train.model import Model
@@ -24,7 +24,7 @@ from lightwork.train.model import Model
 LEAST_ROUNDS, MOST_ROUNDS = 3, 40
 
 
-class Lane:
+class Rounds:
     """One way under its own copy of the model."""
 
     def __init__(self, group: Group, model: Model, sync: GradientSync, loader: Loader) -> None:
@@ -64,7 +64,7 @@ class Lane:
         self._group.all_reduce(slowest, "max").wait()
         self._group.all_reduce(least, "min").wait()
         whole, _, alone, silent = slowest.t().tolist()
-        rows = settings.rows == "auto" and self._sync.wants_rows
+        rows = settings.rows != "off" and self._sync.wants_rows
         summed_bytes = sum(self._summed_bytes(work, rows) for work in works) / len(works)
         factor = 2 * (self._group.size - 1) / self._group.size
         sent = max(self._group.gather_json(sum(self._sent) / max(1, len(self._sent))))
@@ -124,10 +124,10 @@ class Lane:
         """Of the gradient of ``work``; what takes no part has none."""
         named = self._model.module.named_parameters()
         sizes = {name: p.nbytes for name, p in named if p.grad is not None}
-        table = word_table(self._model.module)
+        table = table_of(self._model.module)
         if rows and table in sizes and work.rows is not None:
             parameter = self._model.module.get_parameter(table)
-            if len(work.rows) <= MOST * len(parameter):
+            if pays(len(work.rows), parameter):
                 sizes[table] = len(work.rows) * parameter[0].nbytes
         return sum(sizes.values())
 

@@ -23,8 +23,9 @@ from rich.console import Console
 from torch import nn
 
 from lightwork.assembly.building import build_replica, shown_path
-from lightwork.assembly.exchange_rounds import Lane
+from lightwork.assembly.exchange_rounds import Rounds
 from lightwork.assembly.ready import Start, collate_of, cutting_of, make_loader, synchronised
+from lightwork.assembly.rows import table_of
 from lightwork.assembly.streaming import measure_link
 from lightwork.assembly.training import started
 from lightwork.data.loader import Loader, Work
@@ -34,7 +35,6 @@ from lightwork.report.exchange import NOTHING, Exchange, Way, show
 from lightwork.report.exchange_advice import advise
 from lightwork.settings import Settings
 from lightwork.settings.running import SyncSettings
-from lightwork.tasks.extractive.model import word_table
 from lightwork.telemetry.progress import counting
 
 log = logging.getLogger("lightwork")
@@ -93,7 +93,7 @@ def measured(start: Start, seconds: float) -> Exchange:
     title = _title(start, module, gradient_bytes)
     log.info("bench sync: %s; this takes about %.0f s", title, seconds)
     link = measure_link(group, device, gradient_bytes)
-    variants = _variants(settings, word_table(module) is not None)
+    variants = _variants(settings, table_of(module) is not None)
     bench = _Bench(start, module, seconds / (len(variants) + len(BUCKET_STEPS)))
     ways, left_out = [], {}
     with counting("bench sync") as progress:
@@ -119,7 +119,7 @@ def _place(ways: Sequence[Way], own: SyncSettings) -> int:
     named = [
         number
         for number, way in enumerate(ways)
-        if way.strategy == own.strategy and way.rows == (own.rows == "auto")
+        if way.strategy == own.strategy and way.rows == (own.rows != "off")
     ]
     alike = [number for number, way in enumerate(ways) if way.strategy == own.strategy]
     return (named or alike or [0])[0]
@@ -178,14 +178,15 @@ class _Bench:
         gc.collect()  # hooks and parameters of the one before hold each other
         settings = self._start.settings.model_copy(update={"sync": sync_settings})
         start = replace(self._start, settings=settings)
-        model, sync = synchronised(start, copy.deepcopy(self._module))
+        model, sync, use = synchronised(start, copy.deepcopy(self._module), {})
+        sync_settings = sync_settings.model_copy(update={"bucket_bytes": use.bucket_bytes})
         if not self._works:
             words = partial(model.task.touched_rows, start.prepared.train)
             collate = collate_of(start, model)
             self._loader = make_loader(start, cutting_of(start), collate, words)
             self._works = list(self._loader.work(2, BATCHES + 1))
         assert self._loader is not None
-        lane = Lane(start.group, model, sync, self._loader)
+        lane = Rounds(start.group, model, sync, self._loader)
         for number in range(WARMUP):
             lane.settle(self._works[number % BATCHES])
         lane.rounds(self._works, self._seconds)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from lightwork.assembly.building import answers_can_be_missing, build_replica, build_task
 from lightwork.assembly.fingerprint import fingerprint, note_changes, note_longer, write_down
@@ -170,13 +171,22 @@ def _rules(start: Start) -> Rules:
 
 
 def _model(start: Start, resume: Resume | None) -> tuple[Model, GradientSync, Chosen]:
-    prepared, device, settings = start.prepared, start.world.device, start.settings
-    vocabulary = len(prepared.tokenizer)
+    settings, vocabulary = start.settings, len(start.prepared.tokenizer)
     source = str(resume.model) if resume else settings.model.source
-    module = build_replica(start.group, settings, source, vocabulary, device)
+    module = build_replica(start.group, settings, source, vocabulary, start.world.device)
+    return synchronised(start, module, resume.state.get("sync", {}) if resume else {})
+
+
+def synchronised(
+    start: Start, module: nn.Module, before: dict[str, Any]
+) -> tuple[Model, GradientSync, Chosen]:
+    """``module``, equal on all ranks, with its gradients summed as the settings want it.
+
+    ``before``: what the checkpoint that is gone on from says of that, if there is one.
+    """
+    prepared, device, settings = start.prepared, start.world.device, start.settings
     module.train()
     tables = tables_of(start.group, settings, module)
-    before = resume.state.get("sync", {}) if resume else {}
     travels = gradient_bytes(module, [table.name for table in tables])
     use = chosen(settings, start.group, start.shares, travels, before)
     overlap = settings.sync.overlap == "backward"

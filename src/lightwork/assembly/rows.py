@@ -36,6 +36,11 @@ def tables_of(group: Group, settings: Settings, model: nn.Module) -> list[Touche
     return [Touched(name_of(model, _words(model)), group, always=asked == "on")]
 
 
+def table_of(model: nn.Module) -> str | None:
+    """The parameter that holds the word embeddings, where rows of it can travel."""
+    return name_of(model, _words(model)) if why_whole(model) is None else None
+
+
 def why_whole(model: nn.Module) -> str | None:
     """Why words that are not in the batch may get a gradient; None: they get none."""
     table = _words(model)
