@@ -61,7 +61,7 @@ class Trained:
     ) -> float:
         """One update, of which this rank computes its part; some have nothing."""
         mine = rows[self.run.rank :: self.run.ranks]
-        forward = forward or self.model
+        forward = self.model if forward is None else forward
         losses = [forward(torch.tensor(ids)) for ids in mine]
         loss = sum(losses, torch.zeros((), requires_grad=True))
         mean = self.run.backward(loss, sum(len(ids) for ids in mine))

@@ -6,6 +6,7 @@ import copy
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -23,13 +24,13 @@ from tests.ranks import run_as_threads
 pytestmark = pytest.mark.usefixtures("small_tables_pay")
 
 
-def penalised(trained: Trained, rank: int) -> Callable[[Tensor], Tensor]:
+def penalised(trained: Trained, rank: int, sign: int = 1) -> Callable[[Tensor], Tensor]:
     """On one rank, and not seen from outside, a second use of the table."""
 
     def forward(ids: Tensor) -> Tensor:
         found: Tensor = trained.model(ids)
         if trained.run.rank == rank:
-            found = found + embedding(torch.tensor([40, 41]), trained.model.words.weight).sum()
+            found = found + sign * embedding(torch.tensor([40]), trained.model.words.weight).sum()
         return found
 
     return forward
@@ -60,7 +61,7 @@ def test_with_on_another_use_of_the_weight_fails_on_all_ranks_and_nobody_waits()
         trained.step(FEW)
         before = trained.held()
         with pytest.raises(StepError) as caught:
-            trained.step(FEW, penalised(trained, rank=1))
+            trained.step(FEW, penalised(trained, rank=1, sign=-1))
         close(trained.held(), before)
         trained.step(FEW)
         return str(caught.value)
@@ -70,15 +71,22 @@ def test_with_on_another_use_of_the_weight_fails_on_all_ranks_and_nobody_waits()
     assert "rank 1: words.weight cannot travel row by row" in first
 
 
-def test_inside_compiled_code_nothing_is_noted_and_nothing_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+def compiled(trained: Trained) -> Any:
+    return torch.compile(trained.model, backend="eager", fullgraph=True)
 
+
+def mapped(trained: Trained) -> Any:
+    return lambda ids: torch.func.vmap(trained.model)(ids[None]).sum()
+
+
+@pytest.mark.parametrize("way", [compiled, mapped])
+def test_what_cannot_be_noted_is_found_in_the_gradient_and_not_lost(
+    way: Callable[[Trained], Any],
+) -> None:
     def both(group: Group) -> list[int]:
         packed, whole = Trained(group), Trained(group, "off")
         for _ in range(2):
-            packed.step(FEW)
+            packed.step(FEW, way(packed))
             whole.step(FEW)
             close(packed.held(), whole.held())
         return packed.sent

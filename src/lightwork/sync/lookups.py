@@ -127,7 +127,7 @@ class LookedUp:
 
     def note(self, ids: Tensor) -> None:
         """``ids``, of any shape, are looked up."""
-        if not (self.followed and self._lookups.noting):
+        if not (self.followed and self._lookups.noting and _has_values(ids)):
             return
         ids = ids.detach().flatten()
         if not ids.is_cuda:
@@ -155,6 +155,15 @@ class LookedUp:
         self.rows = torch.from_numpy(np.flatnonzero(np.unpackbits(bits, count=len(self._seen))))
 
 
+def _has_values(ids: Tensor) -> bool:
+    """Whether ``ids`` is no mere stand-in, as inside ``torch.func.vmap``."""
+    try:
+        ids.data_ptr()
+    except RuntimeError:
+        return False
+    return True
+
+
 class _Noting:
     """The forward hook of a table. A copy of the model, in memory or a file, has an empty one."""
 
@@ -166,8 +175,8 @@ class _Noting:
     ) -> None:
         """Note what was looked up, unless it cannot get a gradient.
 
-        Not inside compiled code, where it would split the graph: then all of the gradient is found
-        in rows that were not looked up, and the whole table is sent.
+        Not inside compiled code, where it would split the graph: then the gradient is found in rows
+        that were not looked up, and the whole table is sent.
         """
         if torch.compiler.is_compiling():
             return
