@@ -123,6 +123,7 @@ class GradientBuckets:
         self._known = False
         self._earlier: list[int] = []
         self._armed = False
+        self._final: set[int] = set()  # numbers of which this micro-batch has had the gradient
         self._measure = False
         self._sent = 0
         self._pending: list[tuple[int, Pending]] = []
@@ -200,6 +201,7 @@ class GradientBuckets:
         for bucket in self.buckets:
             bucket.sums.reach(share)
         self._armed = last and self._overlap
+        self._final.clear()
         try:
             yield
         finally:
@@ -210,9 +212,22 @@ class GradientBuckets:
         bucket = self._bucket_of.get(number)
         if bucket is None or not self._armed:
             return
+        if number in self._final:  # it adds to what was final
+            self._refuse_late(number, bucket)
+            return
+        self._final.add(number)
         bucket.missing -= 1
         while self._sent < len(self.buckets) and self.buckets[self._sent].missing <= 0:
             self._send_next()
+
+    def _refuse_late(self, number: int, bucket: Bucket) -> None:
+        """Backward in pieces may come back to a parameter, but not once its bucket has left."""
+        if bucket in self.buckets[: self._sent]:
+            raise RuntimeError(
+                f"{self._names[number]} got a gradient again after its sum had set out, so the sum "
+                "would miss it. Checkpointing does that to a parameter used in two of its pieces: "
+                "say use_reentrant=False there"
+            )
 
     def _send_next(self) -> None:
         bucket = self.buckets[self._sent]
