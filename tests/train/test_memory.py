@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import psutil
 import pytest
 import torch
 
 from lightwork.comm.group import Group
 from lightwork.errors import StepError
 from lightwork.telemetry.timing import StepClock
-from lightwork.train.memory import fit, is_out_of_memory
+from lightwork.train import memory
+from lightwork.train.loop import private_bytes
+from lightwork.train.memory import fit, is_out_of_memory, total_bytes
 from lightwork.train.model import Model
 from lightwork.train.step import Rules
 from tests.ranks import run_as_threads
@@ -125,3 +131,33 @@ def test_beyond_the_top_nothing_is_tried() -> None:
     _, loader, module = toy_run(Group.alone(), summing("all_reduce", Group.alone()), task, 1)
     fit(Group.alone(), Model(module, module, task, CPU, lambda windows: []), loader, 100)
     assert loader.cutting.micro_batch_tokens == 96
+
+
+def test_a_rank_has_its_part_of_what_the_machine_or_its_container_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (tmp_path / "none", tmp_path / "limit"))
+    whole = psutil.virtual_memory().total
+    assert total_bytes(CPU, 1) == whole
+    (tmp_path / "limit").write_text("max\n")
+    assert total_bytes(CPU, 2) == whole // 2
+    (tmp_path / "limit").write_text("1000\n")
+    assert total_bytes(CPU, 2) == 500
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux tells them apart")
+def test_mapped_files_are_no_memory_of_this_process(tmp_path: Path) -> None:
+    held_mib = 64
+    (tmp_path / "file").write_bytes(os.urandom(held_mib << 20))
+    before = private_bytes()
+    mapped = np.memmap(tmp_path / "file", np.uint8)
+    assert int(mapped.sum()) > 0
+    read = private_bytes()
+    own = np.ones(held_mib << 20, np.uint8)
+    after = private_bytes()
+    assert before is not None
+    assert read is not None
+    assert after is not None
+    assert read - before < (held_mib << 20) / 4
+    assert after - read > (held_mib << 20) * 3 / 4
+    del own

@@ -166,3 +166,30 @@ def test_data_that_cannot_be_had_on_one_rank_stops_all() -> None:
     messages = set(run_as_threads(3, lambda group: fail(group, ToyTask(), bad_data_rank=1)))
     assert len(messages) == 1
     assert "rank 1: ValueError: torn file" in messages.pop()
+
+
+def test_a_micro_batch_far_out_of_line_is_written_down_by_its_rank() -> None:
+    """Window 7 costs a hundred times what the others do."""
+
+    def outcomes(group: Group) -> list[tuple[list[int], list[int], float | None, float]]:
+        task = ToyTask()
+        task.poison[7] = 500.0
+        stepper, loader, _ = toy_run(group, GradientBuckets(AllReduce(group), 64), task)
+        found = []
+        for work in loader.work(1, 4):
+            outcome = stepper.run(work.step, work, 0.0, StepClock(CPU))
+            found.append((work.windows, outcome.far_windows, outcome.worst_loss, outcome.loss))
+        return found
+
+    dirty = 0
+    for step in zip(*run_as_threads(2, outcomes), strict=True):
+        for windows, far, worst_loss, loss in step:
+            if 7 not in windows:
+                assert worst_loss is None or bool(far) is (worst_loss > 3 * loss)
+                continue
+            dirty += 1
+            assert 7 in far
+            assert set(far) < set(windows), "one micro-batch of several"
+            assert worst_loss is not None
+            assert worst_loss > 3 * loss
+    assert dirty == 1

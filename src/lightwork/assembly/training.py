@@ -41,6 +41,7 @@ from lightwork.train.determinism import refusals_named
 from lightwork.train.duties import Duties, State
 from lightwork.train.evaluate import evaluate
 from lightwork.train.loop import Telemetry, train
+from lightwork.train.memory import total_bytes
 from lightwork.train.replicas import check_alike
 from lightwork.train.scores import Scores
 
@@ -102,15 +103,16 @@ def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
         wanted = steps_of(start.settings.telemetry.profile_steps)
         device = torch.device(start.world.device)
         yield Telemetry(
-            metrics,
-            sinks,
-            Sampler(_card(device)),
-            Profile(wanted, start.folder / "profile", rank, range(first, last + 1)),
-            display,
-            every,
-            rank,
-            start.record.attempts,
-            device,
+            metrics=metrics,
+            sinks=sinks,
+            sampler=Sampler(_card(device)),
+            profile=Profile(wanted, start.folder / "profile", rank, range(first, last + 1)),
+            display=display,
+            log_every_steps=every,
+            rank=rank,
+            attempt=start.record.attempts,
+            device=device,
+            memory_total_bytes=total_bytes(device, start.world.local_size),
         )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 VERSION = 2
 """Of the lines; in the first, which did not say it, ``sync_s`` was what ``wait_s`` and
 ``transfer_s`` are now."""
 
+
+FAR = 3.0
+"""Times the mean loss of its batch, from which on the windows of a micro-batch are written down."""
 
 STEP_PARTS = (
     "data", "copy", "forward", "backward", "sync", "optimizer", "wait", "transfer", "other",
@@ -104,6 +107,14 @@ class StepRecord:
     """When each message could set out, in seconds from the start of the step."""
     memory_bytes: int
     """CPU: resident memory of the process. CUDA: the most the device held for tensors so far."""
+    memory_total_bytes: int | None = None
+    """What there is of it for this rank; None where nobody says."""
+    private_bytes: int | None = None
+    """Of the host's memory, what this process holds and no file stands behind."""
+    worst_loss: float | None = None
+    """Mean loss per window of the micro-batch in which it is highest, of this rank's."""
+    worst_windows: list[int] = field(default_factory=list)
+    """The windows of that one, where its loss is :data:`FAR` times that of the batch."""
     profiled: bool = False
     """Whether the profiler was looking, or wrote its trace just before: both make a step slower."""
     sample: Sample = NOT_SAMPLED

@@ -49,6 +49,15 @@ class Progress:
         """The sum of all losses, in order."""
         return float(sum(loss for _, loss in self.losses))
 
+    def worst(self) -> tuple[float, Piece] | None:
+        """The highest mean loss per window of a micro-batch, and which; None without windows."""
+        means = [
+            (float(loss) / weight, piece)
+            for piece, loss in self.losses
+            if (weight := float(piece.tensors["weight"].sum()))
+        ]
+        return max(means, key=lambda mean: mean[0], default=None)
+
     def suspects(self) -> list[Piece]:
         """The micro-batch that failed, or those without a finite loss."""
         if self.current is not None:
@@ -90,6 +99,8 @@ class Trial:
     report: Report
     sync: SyncResult
     problem: Problem | None
+    worst: tuple[float, Piece] | None = None
+    """The highest mean loss per window of a micro-batch, and which one has it."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +217,9 @@ class Gradients:
         problem = None
         if ended.text is not None:
             problem = self._problem(step, ended.text, progress.suspects())
-        return Trial(work if isinstance(work, Work) else None, report, result, problem)
+        had = work if isinstance(work, Work) else None
+        worst = progress.worst() if had and had.pieces and problem is None else None
+        return Trial(had, report, result, problem, worst)
 
     def _problem(self, step: int, text: str, pieces: list[Piece]) -> Problem:
         """The message shows some examples of the micro-batches, this rank's log has all."""

@@ -38,6 +38,8 @@ class Telemetry:
     rank: int
     attempt: int
     device: torch.device
+    memory_total_bytes: int | None = None
+    """What there is for tensors on this rank; see :func:`lightwork.train.memory.total_bytes`."""
 
 
 def train(
@@ -94,7 +96,7 @@ def record_of(
     telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of the step begun at ``started_s``, but for what a device tells of it later."""
-    now_s, used_bytes = time.time(), memory_bytes(telemetry.device)
+    now_s, used_bytes, own_bytes = time.time(), memory_bytes(telemetry.device), private_bytes()
     sample, profiled = telemetry.sampler.sample(), telemetry.profile.disturbs
     work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
     slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s
@@ -122,6 +124,10 @@ def record_of(
             memory_bytes=used_bytes,
             profiled=profiled,
             sample=sample,
+            memory_total_bytes=telemetry.memory_total_bytes,
+            private_bytes=own_bytes,
+            worst_loss=outcome.worst_loss,
+            worst_windows=outcome.far_windows,
             busy_s=own,
             slowest_rank=slowest,
             slowest_busy_s=slowest_busy_s,
@@ -170,3 +176,13 @@ def memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return int(_this_process(os.getpid()).memory_info().rss)
+
+
+def private_bytes() -> int | None:
+    """Of the host's memory, what this process holds and no file stands behind.
+
+    Mapped files fill memory as they are read and give it back when it is wanted. None where the
+    system does not tell the two apart.
+    """
+    held = _this_process(os.getpid()).memory_info()
+    return int(held.rss) - int(held.shared) if hasattr(held, "shared") else None

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import gc
+import sys
+from pathlib import Path
 
+import psutil
 import torch
 
 from lightwork.comm.group import Group
 from lightwork.data.loader import Loader, Piece
 from lightwork.errors import StepError
 from lightwork.train.model import Model
+
+_CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+"""Where Linux says what a container may hold; "max", or a huge number, where it may all."""
 
 _WORDS = (
     "out of memory",
@@ -25,6 +34,21 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
+
+
+def total_bytes(device: torch.device, local_ranks: int) -> int:
+    """CUDA: the memory of the device. CPU: this rank's part of the machine's or container's."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    limits = [_number(path) for path in _CGROUP_LIMITS]
+    return min(psutil.virtual_memory().total, *limits) // local_ranks
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # none there, or "max"
+        return sys.maxsize
 
 
 def let_go(device: torch.device) -> None:

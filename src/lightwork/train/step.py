@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from lightwork.comm.phases import enter
 from lightwork.data.loader import Loader, Work
 from lightwork.errors import NotFiniteError
 from lightwork.sync.contract import GradientSync, Settled, SyncResult
+from lightwork.telemetry.records import FAR
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.control import Agreement, Control, Problem, Wishes, lost_at
 from lightwork.train.gradients import Gradients, Trial
@@ -63,6 +64,10 @@ class Outcome:
     applied: bool
     """Whether there was an update; otherwise the batch was left out."""
     loss_scale: float
+    worst_loss: float | None = None
+    """Mean loss per window of this rank's micro-batch in which it is highest."""
+    far_windows: list[int] = field(default_factory=list)
+    """The windows of that one, where its loss is far above that of the batch."""
 
 
 class _Verdict(Enum):
@@ -231,15 +236,20 @@ def _outcome(
     work = trial.work
     assert work is not None, "a failed work never comes back from the judgement"
     rank_weight = sum(float(piece.tensors["weight"].sum()) for piece in work.pieces)
+    loss = agreement.loss_sum / work.batch_weight
+    worst_loss, piece = trial.worst or (None, None)
+    far = worst_loss is not None and loss > 0 and worst_loss > FAR * loss
     return Outcome(
         work=work,
-        loss=agreement.loss_sum / work.batch_weight,
+        loss=loss,
         rank_loss=trial.report.loss_sum / rank_weight if rank_weight else None,
         grad_norm=norm,
         sync=trial.sync,
         agreement=agreement,
         applied=applied,
         loss_scale=loss_scale,
+        worst_loss=worst_loss,
+        far_windows=[int(w) for w in piece.windows] if far and piece is not None else [],
     )
 
 
