@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: setup demo test long faults check bench exact steps planning slow-network format clean
+.PHONY: setup demo test long faults check bench exact steps planning slow-network verdict format clean
 
 setup: $(READY)
 
@@ -63,6 +63,10 @@ planning: setup
 # Exchange over slow lines between network namespaces: root, iproute2, and about half an hour.
 slow-network: setup
 	$(BIN)/python -m benchmarks.slow_network --out slow_network.json
+# Faults that are planted, and whether explain names them: half an hour, and nothing else may run.
+verdict: setup
+	$(BIN)/python -m benchmarks.verdict
+	$(BIN)/python -m benchmarks.explaining
 
 format: setup
 	$(BIN)/ruff format .

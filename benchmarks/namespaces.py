@@ -159,11 +159,16 @@ def started(
 
 
 def run_ranks(
-    net: Network, words: Sequence[str], environment: Mapping[str, str], timeout_s: float
+    net: Network,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_s: float,
+    output: IO[bytes] | None = None,
 ) -> None:
     """``python -m WORDS`` in every namespace, as ranks that torchrun would have started.
 
-    Each is alone on its machine, as far as it knows. Raises LightworkError where one fails.
+    Each is alone on its machine, as far as it knows. What they print goes to ``output``, or to
+    where this process's does. Raises LightworkError where one fails.
     """
     size = len(net.names)
     own = {"WORLD_SIZE": str(size), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
@@ -172,7 +177,8 @@ def run_ranks(
     places = range(size)
     commands = [net.command(place, [sys.executable, "-m", *words]) for place in places]
     environments = [{**environment, **own, "RANK": str(place)} for place in places]
-    with started(commands, environments) as running:
+    both = {} if output is None else {"stdout": output, "stderr": subprocess.STDOUT}
+    with started(commands, environments, **both) as running:
         _wait(running, timeout_s)
 
 

@@ -14,14 +14,19 @@ TOKENS = 2000
 
 
 def write_steps(
-    run: Path, ranks: list[dict[str, Any]], count: int = 60, attempt: int = 1, seed: int = 1
+    run: Path,
+    ranks: list[dict[str, Any]],
+    count: int = 60,
+    attempt: int = 1,
+    seed: int = 1,
+    first: int = 1,
 ) -> None:
-    """``count`` steps; each rank's dictionary overrides seconds of parts and fields of records."""
+    """``count`` steps from ``first`` on; a rank's dictionary overrides parts and fields."""
     noise = random.Random(seed)
     (run / "metrics").mkdir(parents=True, exist_ok=True)
     for rank, own in enumerate(ranks):
         with (run / f"metrics/rank{rank}.jsonl").open("a") as file:
-            for step in range(1, count + 1):
+            for step in range(first, first + count):
                 file.write(json.dumps(_record(step, rank, attempt, own, noise)) + "\n")
 
 
@@ -29,14 +34,18 @@ def _record(
     step: int, rank: int, attempt: int, own: dict[str, Any], noise: random.Random
 ) -> dict[str, Any]:
     jitter = noise.uniform(0.97, 1.03)
-    parts = {f"{part}_s": jitter * own.get(part, CALM.get(part, 0.0)) for part in STEP_PARTS}
+    given = {part: own.get(part, CALM.get(part, 0.0)) for part in STEP_PARTS}
+    seconds = {part: value(step) if callable(value) else value for part, value in given.items()}
+    parts = {f"{part}_s": jitter * value for part, value in seconds.items()}
     work_s = sum(v for name, v in parts.items() if name not in ("wait_s", "transfer_s"))
     fields: dict[str, Any] = {
         "version": VERSION, "step": step, "rank": rank, "attempt": attempt,
         "step_s": sum(parts.values()), "duties_s": 0.0, "busy_s": work_s, "hidden_sync_s": 0.0,
         "sent_bytes": 90_000_000, "real_tokens": TOKENS - 50, "padded_tokens": TOKENS,
         "micro_batches": 2, "windows": 16, "batch_windows": 32, "rank_loss": 2.0 * jitter,
-        "loss": 2.0, "grad_norm": 1.0,
+        "loss": 2.0, "grad_norm": 1.0, "memory_bytes": 10**9, "memory_total_bytes": None,
+        "private_bytes": 5 * 10**8, "worst_loss": 2.5, "worst_windows": [], "profiled": False,
+        "bucket_ready_s": [0.15, 0.25, 0.3],
     }  # fmt: skip
     values = {name: own[name] for name in fields if name in own}
     made = {name: value(step) if callable(value) else value for name, value in values.items()}

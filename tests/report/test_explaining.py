@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lightwork.errors import RunError
 from lightwork.report.explaining import as_json, explained, show
-from lightwork.report.findings import Finding
+from lightwork.report.finding import Finding
 from lightwork.report.steps import FEWEST_STEPS, FIRST_STEPS, read_steps
 from tests.report.stepped import write_steps
 

@@ -18,11 +18,14 @@ from lightwork.assembly.fingerprint import LEDGER
 from lightwork.assembly.opening import begin, check_storage, only_training
 from lightwork.assembly.preparing import prepare
 from lightwork.assembly.ready import Ready, Start, make_ready
+from lightwork.assembly.suspects import Plan, with_ids
 from lightwork.comm.phases import enter
 from lightwork.comm.signals import StopSignals
 from lightwork.comm.world import open_group
 from lightwork.errors import NotFiniteError, RunError
 from lightwork.report.explaining import explained, sentence
+from lightwork.report.finding import Finding
+from lightwork.report.live import watching
 from lightwork.settings import (
     Settings,
     numbered,
@@ -100,6 +103,8 @@ def _telemetry(start: Start, ready: Ready) -> Iterator[Telemetry]:
         if rank == 0:
             sinks.text("settings", to_yaml(start.settings))
             display = closing.enter_context(StepDisplay(last, every))
+            name = partial(_named, start, ready)
+            closing.enter_context(watching(start.folder, start.record.attempts, name))
         wanted = steps_of(start.settings.telemetry.profile_steps)
         device = torch.device(start.world.device)
         yield Telemetry(
@@ -238,11 +243,19 @@ def _say_paused(ready: Ready, last_step: int) -> None:
     )
 
 
-def _say_verdict(run: Path, shown: str) -> None:
-    """What held the run up, if there are enough steps to tell."""
+def _say_verdict(start: Start, ready: Ready, shown: str) -> None:
+    """What held the run up, and what to beware of, if there are enough steps to tell."""
     with suppress(RunError):
-        finding = explained(run)[1][0]
-        log.info("%s; more by: lightwork explain %s", sentence(finding), shown)
+        first, *others = explained(start.folder)[1]
+        log.info("%s; more by: lightwork explain %s", sentence(_named(start, ready, first)), shown)
+        for finding in others:
+            if finding.warns:
+                log.warning("%s", sentence(_named(start, ready, finding)))
+
+
+def _named(start: Start, ready: Ready, finding: Finding) -> Finding:
+    """With the ids of the examples behind it."""
+    return with_ids(finding, Plan(start.prepared.train, ready.loader.cutting, start.group.size))
 
 
 def _say_end(start: Start, ready: Ready, last_step: int) -> None:
@@ -259,7 +272,7 @@ def _say_end(start: Start, ready: Ready, last_step: int) -> None:
     log.info("finished %d steps; the best model is %s", last_step, shown_path(best / "model"))
     folder = shlex.quote(shown_path(start.folder))
     if start.group.rank == 0:
-        _say_verdict(start.folder, folder)
+        _say_verdict(start, ready, folder)
     data = "" if start.prepared.dev is not None else " --data FILE"
     log.info("next: lightwork evaluate %s%s", folder, data)
     log.info('      lightwork answer %s --context FILE "QUESTION"', folder)

@@ -18,6 +18,10 @@ def explain(run: RunFolder, as_json: AsJson = False) -> None:
     folder = run.expanduser()
     read_run(folder)
     steps, found = explaining.explained(folder)
+    if any(finding.at_steps for finding in found):
+        from lightwork.assembly.suspects import named  # imports torch, for which few runs wait
+
+        found = named(found, folder, steps.ranks)
     if as_json:
         typer.echo(json.dumps(explaining.as_json(steps, found), indent=2))
     else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from lightwork.report.findings import Finding, findings, typical, wall_s
+from lightwork.report.finding import Finding, typical, wall_s
+from lightwork.report.findings import findings
 from lightwork.report.listing import Column, show_columns
-from lightwork.report.steps import Steps, read_steps
+from lightwork.report.steps import Steps, choices_of, read_course, read_steps
 from lightwork.telemetry.records import STEP_PARTS
 
 NAMES = {
@@ -20,22 +22,36 @@ NAMES = {
     "micro_batches": "small micro-batches",
     "padding": "padding",
     "duties": "duties",
+    "memory": "memory",
     "bad_shard": "a loss out of line",
+    "spike": "a gradient out of line",
     "compute": "compute-bound",
 }
+SHOWN = 8
+"""Examples that a sentence names; ``--json`` has all of them."""
 SAID = 1.02
 """Less than this is no gain worth a word."""
 
 
 def sentence(finding: Finding) -> str:
     """The verdict and its evidence."""
-    return f"{NAMES[finding.kind]}: {finding.words}"
+    return f"{NAMES[finding.kind]}: {finding.words}{_of(finding)}"
+
+
+def _of(finding: Finding) -> str:
+    """The examples behind it, or the windows where nobody has looked up of which they are."""
+    what, behind = ("examples", finding.examples) if finding.examples else ("windows", ())
+    behind = behind or tuple(map(str, finding.windows))
+    if not behind:
+        return ""
+    more = f", … ({len(behind)} in all)" if len(behind) > SHOWN else ""
+    return f" (with the {what} {', '.join(behind[:SHOWN])}{more})"
 
 
 def explained(run: Path) -> tuple[Steps, list[Finding]]:
     """The steps of the run in a folder, and what they tell; RunError where they tell nothing."""
-    steps = read_steps(run)
-    return steps, findings(steps)
+    steps = replace(read_steps(run), choices=choices_of(run))
+    return steps, findings(steps, read_course(run))
 
 
 def as_json(steps: Steps, found: list[Finding]) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""Faults of a known size on real runs, and what ``explain`` says of each: short forms of the runs
+of ``benchmarks/verdict.py``, which has the long ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import planting
+from benchmarks.faults import DIRTY_STEP, NOTHING, Answer, Planted, faults, write_settings
+from lightwork.assembly.preparing import prepare
+from lightwork.assembly.suspects import named
+from lightwork.data.loader import Cutting, Loader
+from lightwork.report.explaining import explained
+from lightwork.report.finding import Finding, typical
+from lightwork.settings import load_settings
+from tests.ranks import run_as_processes
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+SHORTER = ("model.scratch_layers=2", "model.scratch_width=96", "train.batch_size=24")
+STEPS = DIRTY_STEP + 4
+FAULTS = {row.name: row for row in (NOTHING, *faults()) if not row.hog}
+LEFT_OUT = ("a rank 1.3 times as slow", "a rank 2.0 times as slow")
+"""The same rule at other sizes, for which short runs on any machine are too rough."""
+FACTOR_WITHIN = 0.25
+OTHER = 0.10
+"""Looser than what the long runs hold, on machines where nothing else runs."""
+
+
+class Trials:
+    """One folder for all runs, so that data is prepared once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = write_settings(folder, STEPS)
+        self.cores = sorted(os.sched_getaffinity(0))
+
+    def ask(self, planted: Planted, ranks: int = 2, name: str | None = None) -> Answer:
+        """Train with the fault, and explain the run."""
+        run = self.folder / (name or planted.name.replace(" ", "-"))
+        told = json.dumps(planted.told(self.cores))
+        given = (*SHORTER, f"train.shares={ranks}", *planted.overrides)
+        arguments = (str(self.settings), str(run), told, *given)
+        run_as_processes(ranks, f"{planting.__file__}:train", *arguments, timeout_s=300, join=False)
+        steps, found = explained(run)
+        return Answer(planted, steps, named(found, run, ranks))
+
+
+@pytest.fixture(scope="session")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
+    return Trials(tmp_path_factory.mktemp("verdict"))
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in LEFT_OUT])
+def test_what_was_planted_is_found(trials: Trials, name: str) -> None:
+    planted = FAULTS[name]
+    answer = trials.ask(planted)
+    kinds = [finding.kind for finding in answer.found]
+    assert planted.kind in kinds, answer.told()
+    first = answer.found[kinds.index(planted.kind)]
+    assert first.rank == planted.rank, answer.told()
+    if "factor" in planted.given:
+        assert first.factor == pytest.approx(planted.given["factor"], rel=FACTOR_WITHIN)
+    log = (trials.folder / name.replace(" ", "-") / "logs/rank0.log").read_text()
+    assert answer.found[0].words in log, "it stands at the end of the training, too"
+
+
+def test_the_examples_of_a_dirty_batch_are_named(trials: Trials) -> None:
+    """By another way: what a loader gives at that step."""
+    planted = replace(FAULTS["garbage in a batch"], name="dirty")
+    answer = trials.ask(planted)
+    (finding,) = [finding for finding in answer.found if finding.kind == "spike"]
+    assert finding.at_steps == (DIRTY_STEP,)
+    settings = load_settings(trials.settings, list(SHORTER))
+    store = prepare(settings).train
+    train = settings.train
+    assert isinstance(train.seed, int)
+    cutting = Cutting(train.seed, train.batch_size, 2, 8192, 1)
+    columns = (store.column("tokens"), store.column("weight"))
+    loader = Loader(*columns, cutting, range(2), lambda _windows, _padded: None)
+    (work,) = loader.work(DIRTY_STEP, DIRTY_STEP)
+    examples = {store.text("example_id", store.column("example")[w]) for w in work.windows}
+    assert set(finding.examples) == examples
+    said = (trials.folder / "dirty/logs/rank0.log").read_text()
+    assert f"(with the examples {', '.join(finding.examples[:8])}, …" in said
+    _without_a_store(trials.folder / "dirty", finding)
+
+
+def _without_a_store(run: Path, finding: Finding) -> None:
+    """Nothing is made anew, and it is told how to come by the names."""
+    bare = replace(finding, examples=(), windows=())
+    stores = run.parent / "cache/stores"
+    stores.rename(run.parent / "elsewhere")
+    try:
+        (unnamed,) = named([bare], run, 2)
+    finally:
+        (run.parent / "elsewhere").rename(stores)
+    assert unnamed.examples == ()
+    assert "their ids can be told" in unnamed.todo.lower()
+    assert not list(run.parent.glob("elsewhere*"))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_nearly_all_of_a_step_is_in_some_part(trials: Trials, ranks: int) -> None:
+    steps = trials.ask(NOTHING, ranks, f"calm-{ranks}").steps
+    parts: Any = typical(steps["other_s"]) / typical(steps["step_s"])
+    assert parts.max() <= OTHER, parts
