@@ -177,8 +177,8 @@ def run_ranks(
     places = range(size)
     commands = [net.command(place, [sys.executable, "-m", *words]) for place in places]
     environments = [{**environment, **own, "RANK": str(place)} for place in places]
-    both = {} if output is None else {"stdout": output, "stderr": subprocess.STDOUT}
-    with started(commands, environments, **both) as running:
+    errors = None if output is None else subprocess.STDOUT
+    with started(commands, environments, stdout=output, stderr=errors) as running:
         _wait(running, timeout_s)
 
 

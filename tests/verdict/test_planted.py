@@ -24,7 +24,8 @@ from tests.ranks import run_as_processes
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-SHORTER = ("model.scratch_layers=2", "model.scratch_width=96", "train.batch_size=24")
+SHORTER = ("model.scratch_layers=2", "model.scratch_width=96", "train.batch_size=24",
+           "train.learning_rate=3e-3")  # fmt: skip
 STEPS = DIRTY_STEP + 4
 FAULTS = {row.name: row for row in (NOTHING, *faults()) if not row.hog}
 LEFT_OUT = ("a rank 1.3 times as slow", "a rank 2.0 times as slow")
@@ -41,10 +42,20 @@ class Trials:
         self.folder = folder
         self.settings = write_settings(folder, STEPS)
         self.cores = sorted(os.sched_getaffinity(0))
+        self._asked: dict[Path, Answer] = {}
 
-    def ask(self, planted: Planted, ranks: int = 2, name: str | None = None) -> Answer:
-        """Train with the fault, and explain the run."""
-        run = self.folder / (name or planted.name.replace(" ", "-"))
+    def run(self, planted: Planted, ranks: int = 2) -> Path:
+        """The folder of a run with this fault."""
+        return self.folder / f"{planted.name.replace(' ', '-')}-{ranks}"
+
+    def ask(self, planted: Planted, ranks: int = 2) -> Answer:
+        """Train with the fault, once, and explain the run."""
+        run = self.run(planted, ranks)
+        if run not in self._asked:
+            self._asked[run] = self._ask(planted, ranks, run)
+        return self._asked[run]
+
+    def _ask(self, planted: Planted, ranks: int, run: Path) -> Answer:
         told = json.dumps(planted.told(self.cores))
         given = (*SHORTER, f"train.shares={ranks}", *planted.overrides)
         arguments = (str(self.settings), str(run), told, *given)
@@ -68,14 +79,14 @@ def test_what_was_planted_is_found(trials: Trials, name: str) -> None:
     assert first.rank == planted.rank, answer.told()
     if "factor" in planted.given:
         assert first.factor == pytest.approx(planted.given["factor"], rel=FACTOR_WITHIN)
-    log = (trials.folder / name.replace(" ", "-") / "logs/rank0.log").read_text()
+    log = (trials.run(planted) / "logs/rank0.log").read_text()
     assert answer.found[0].words in log, "it stands at the end of the training, too"
 
 
 def test_the_examples_of_a_dirty_batch_are_named(trials: Trials) -> None:
     """By another way: what a loader gives at that step."""
-    planted = replace(FAULTS["garbage in a batch"], name="dirty")
-    answer = trials.ask(planted)
+    planted = FAULTS["garbage in a batch"]
+    run, answer = trials.run(planted), trials.ask(planted)
     (finding,) = [finding for finding in answer.found if finding.kind == "spike"]
     assert finding.at_steps == (DIRTY_STEP,)
     settings = load_settings(trials.settings, list(SHORTER))
@@ -88,9 +99,9 @@ def test_the_examples_of_a_dirty_batch_are_named(trials: Trials) -> None:
     (work,) = loader.work(DIRTY_STEP, DIRTY_STEP)
     examples = {store.text("example_id", store.column("example")[w]) for w in work.windows}
     assert set(finding.examples) == examples
-    said = (trials.folder / "dirty/logs/rank0.log").read_text()
+    said = (run / "logs/rank0.log").read_text()
     assert f"(with the examples {', '.join(finding.examples[:8])}, …" in said
-    _without_a_store(trials.folder / "dirty", finding)
+    _without_a_store(run, finding)
 
 
 def _without_a_store(run: Path, finding: Finding) -> None:
@@ -109,6 +120,6 @@ def _without_a_store(run: Path, finding: Finding) -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_nearly_all_of_a_step_is_in_some_part(trials: Trials, ranks: int) -> None:
-    steps = trials.ask(NOTHING, ranks, f"calm-{ranks}").steps
+    steps = trials.ask(NOTHING, ranks).steps
     parts: Any = typical(steps["other_s"]) / typical(steps["step_s"])
     assert parts.max() <= OTHER, parts

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from lightwork.report.communication import EXPOSED
 from lightwork.report.exchange import Exchange, Way, size
-from lightwork.report.findings import EXPOSED
 
 SAME = 0.05
 """Steps that differ by less are equally long: the measurement tells no more."""

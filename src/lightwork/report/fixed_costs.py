@@ -48,30 +48,39 @@ class Fixed:
 def fixed_cost(steps: Steps) -> Fixed | None:
     """None where it cannot be told from the cost of tokens, or is not above nothing for sure.
 
-    Least squares of forward and backward on micro-batches and tokens, without the steps that are
-    far from the line; of each rank by itself, since a slow one has another line, and the median.
+    Least squares of forward and backward on micro-batches and tokens; of each rank by itself, since
+    a slow one has another line, and the mean.
     """
     seconds = steps["forward_s"] + steps["backward_s"]
     counts, tokens = steps["micro_batches"], steps["padded_tokens"]
-    found = [_line(*own) for own in zip(counts, tokens, seconds, strict=True)]
-    sure = [each_s for each_s, error_s in found if each_s > SURE * error_s]
-    if 2 * len(sure) <= len(found):
+    lines = [_line(*own) for own in zip(counts, tokens, seconds, strict=True)]
+    found = np.array([line for line in lines if line is not None])
+    if not len(found):
         return None
-    each_s, count = float(np.median(sure)), float(counts.mean())
+    each_s, error_s = float(found[:, 0].mean()), float(np.sqrt((found[:, 1] ** 2).sum()))
+    if each_s <= SURE * error_s / len(found):
+        return None
+    count = float(counts.mean())
     part = each_s * count / float(seconds.mean())
     return Fixed(each_s, part, count, float(tokens.sum() / counts.sum()))
 
 
-def _line(counts: Numbers, tokens: Numbers, seconds: Numbers) -> tuple[float, float]:
-    """Seconds of a micro-batch by itself and their standard error; nothing where unknown."""
+def _line(counts: Numbers, tokens: Numbers, seconds: Numbers) -> tuple[float, float] | None:
+    """Seconds of a micro-batch by itself and their standard error; None where unknown.
+
+    Twice: steps that take longer also vary more, and are weighed by what they take by the first
+    line; those that are far from it do not count.
+    """
     matrix = np.stack([counts, tokens], axis=1)
-    kept = np.ones(len(seconds), bool)
+    weights, kept = np.ones(len(seconds)), np.ones(len(seconds), bool)
     for _ in range(2):
-        own, times = matrix[kept], seconds[kept]
+        own, times = (matrix * weights[:, None])[kept], (seconds * weights)[kept]
         if len(times) < FEWEST or np.linalg.matrix_rank(own / own.max(axis=0)) < 2:
-            return 0.0, 0.0
+            return None
         line, *_ = np.linalg.lstsq(own, times, rcond=None)
-        off = np.abs(seconds - matrix @ line)
+        expected = matrix @ line
+        weights = 1 / np.maximum(expected, np.median(seconds) / 10)
+        off = np.abs(seconds - expected) * weights
         kept = off <= OUTLYING * 1.4826 * np.median(off)
     rest = times - own @ line
     spread = float(rest @ rest) / (len(times) - 2) * np.linalg.inv(own.T @ own)

@@ -16,7 +16,7 @@ SPIKE, DEVIATIONS = 5.0, 6.0
 """Times the median of the steps before it, and robust deviations of its logarithm from theirs."""
 BEFORE, FEWEST_BEFORE = 100, 20
 """Steps that tell how much norms spread, and how many tell where they are."""
-ABOVE_ALL = 50
+ABOVE_ALL = 30
 """Steps of which none may have had half the norm: where they are frequent they are no spikes."""
 NARROW = 0.1
 """Of the logarithm: steps that hardly differ at all do not make a small difference large."""

@@ -46,7 +46,6 @@ class Choices:
 
     strategy: str | None = None
     rows: str | None = None
-    bucket_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def choices_of(run: Path) -> Choices:
     """What the settings beside the records say; nothing where there are none, as by hand."""
     with suppress(LightworkError, OSError):
         sync = load_settings(run / SETTINGS).sync
-        return Choices(sync.strategy, sync.rows, sync.bucket_bytes)
+        return Choices(sync.strategy, sync.rows)
     return Choices()
 
 
