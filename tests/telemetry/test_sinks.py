@@ -12,10 +12,11 @@ from typing import Any, get_args
 
 import pytest
 
+from lightwork.disk import SILENCE_S
 from lightwork.errors import SettingsError
 from lightwork.settings.running import TelemetrySettings
 from lightwork.telemetry import mlflow_run
-from lightwork.telemetry.sending import KEPT, Sending
+from lightwork.telemetry.sending import HURRY_S, KEPT, PATIENCE_S, Sending
 from lightwork.telemetry.sinks import OPENERS, Place, Sinks, check_installed, scalars_of
 from tests.telemetry import fakes
 from tests.telemetry.fakes import fake_mlflow, fake_wandb
@@ -197,6 +198,19 @@ def test_a_sink_that_stands_still_holds_up_nobody(caplog: pytest.LogCaptureFixtu
     slow.free.set()
     sending._thread.join(30)
     assert slow.calls == [0, 1, 2, 3, 4, "closed"], "in order, if there is time"
+
+
+def test_a_run_that_is_ended_waits_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float | None] = []
+    slow = Noted()
+    slow.free.clear()
+    sending = Sending("slow", lambda: slow)
+    sending.scalars({}, 1, 0.0)
+    monkeypatch.setattr(sending._thread, "join", waited.append)
+    for failed in (False, True):
+        sending.close(failed)
+    slow.free.set()
+    assert waited == [SILENCE_S, PATIENCE_S, SILENCE_S, HURRY_S]
 
 
 def test_what_waits_to_be_sent_has_an_end(caplog: pytest.LogCaptureFixture) -> None:

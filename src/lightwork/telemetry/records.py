@@ -128,5 +128,6 @@ class StepRecord:
             "real_tokens_per_s": self.real_tokens / self.step_s,
             "padded_tokens_per_s": self.padded_tokens / self.step_s,
         }
-        own = {name: value for name, value in vars(self).items() if name != "sample"}
-        return {"version": VERSION, **own, **vars(self.sample), **rates}
+        fields = {"version": VERSION, **vars(self), **vars(self.sample), **rates}
+        del fields["sample"]
+        return fields

@@ -17,8 +17,10 @@ log = logging.getLogger("lightwork")
 
 KEPT = 20_000
 """Calls that wait to be sent; what comes while so many do is left out."""
-PATIENCE_S = 10.0
-"""How long the end of a run waits for what is left to be sent: less than ``launch.grace_s``."""
+PATIENCE_S = 30.0
+"""How long the end of a run waits for what is left to be sent."""
+HURRY_S = 10.0
+"""How long one waits that failed, or was asked to end: less than ``launch.grace_s``."""
 
 
 class Sending:
@@ -50,12 +52,13 @@ class Sending:
         """Send what is left, for no longer than the patience there is."""
         self._calls.put(lambda sink: sink.close(failed))
         self._calls.put(None)
-        self._thread.join(min(SILENCE_S, self._patience_s))
+        patience_s = min(self._patience_s, HURRY_S) if failed else self._patience_s
+        self._thread.join(min(SILENCE_S, patience_s))
         if self._thread.is_alive():
-            log.info("waiting up to %g s for %s to take what is left", self._patience_s, self._name)
-            self._thread.join(self._patience_s)
+            log.info("waiting up to %g s for %s to take what is left", patience_s, self._name)
+            self._thread.join(patience_s)
         if self._thread.is_alive():
-            log.warning("%s did not take all within %g s", self._name, self._patience_s)
+            log.warning("%s did not take all within %g s", self._name, patience_s)
         elif self._lost and not self._given_up:
             log.warning("%s lacks %d entries of this start", self._name, self._lost)
         self._given_up = True  # whatever still happens there, nobody listens any more

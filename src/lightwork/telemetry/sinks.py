@@ -179,5 +179,9 @@ class Sinks:
 def scalars_of(record: StepRecord) -> dict[str, float | int]:
     """Tag -> number of all that was measured in a step."""
     values = record.as_json()
-    found = {tag: values[name] for tag, name in TAGS.items() if values[name] is not None}
-    return {tag: len(v) if isinstance(v, list) else v for tag, v in found.items()}
+    found = {}
+    for tag, name in TAGS.items():
+        value = values[name]
+        if value is not None:
+            found[tag] = len(value) if isinstance(value, list) else value
+    return found

@@ -14,7 +14,7 @@ from typing import Any
 
 log = logging.getLogger("lightwork")
 
-INIT_S, FINISH_S = 30.0, 8.0
+INIT_S, FINISH_S = 30.0, 15.0
 """How long its beginning and its end may take. What was not sent by then is in its folder, for
 ``wandb sync``."""
 
