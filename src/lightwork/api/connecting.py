@@ -50,9 +50,8 @@ def connect(
         threads: compute threads of this process; by default this machine's cores divided among
             its ranks, and as torch has it for a process alone.
         bucket_bytes: gradients travel in pieces of this size.
-        rows: whether of a large ``torch.nn.Embedding`` only the rows travel that some rank has
-            looked up. auto: where that is possible and pays; on: wherever it is possible, and an
-            error where it is not for the largest; off: all of every table. The sums are the same.
+        rows: auto sends of a large ``torch.nn.Embedding`` only rows that some rank has looked up,
+            where that pays; on: always, or says why not; off: never. The sums are the same.
 
     Raises:
         ValueError: ``rows`` is none of the three.

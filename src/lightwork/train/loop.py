@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import psutil
 import torch
 
 from lightwork.comm.phases import enter
 from lightwork.data.loader import Loader, Prefetch, Work
+from lightwork.sync.contract import SyncResult
 from lightwork.telemetry.profiling import Profile
 from lightwork.telemetry.recorder import MetricsFile, StepDisplay
 from lightwork.telemetry.records import StepRecord
@@ -96,49 +98,54 @@ def record_of(
     telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of the step begun at ``started_s``, but for what a device tells of it later."""
-    now_s, used_bytes, own_bytes = time.time(), memory_bytes(telemetry.device), private_bytes()
-    sample, profiled = telemetry.sampler.sample(), telemetry.profile.disturbs
-    work, sync, agreement = outcome.work, outcome.sync, outcome.agreement
-    slowest, own = agreement.slowest, agreement.reports[telemetry.rank].busy_s
-    slowest_busy_s = agreement.reports[slowest].busy_s
+    now: dict[str, Any] = {
+        "rank": telemetry.rank,
+        "attempt": telemetry.attempt,
+        "time_unix_s": time.time(),
+        "learning_rate": rate,
+        "memory_bytes": memory_bytes(telemetry.device),
+        "memory_total_bytes": telemetry.memory_total_bytes,
+        "private_bytes": private_bytes(),
+        "sample": telemetry.sampler.sample(),
+        "profiled": telemetry.profile.disturbs,
+        **_learned(outcome),
+        **_exchanged(outcome.sync, started_s),
+    }
+    agreement = outcome.agreement
+    slowest, own_s = agreement.slowest, agreement.reports[telemetry.rank].busy_s
+    slowest_s = agreement.reports[slowest].busy_s
+    pace: dict[str, Any] = {"busy_s": own_s, "slowest_rank": slowest, "slowest_busy_s": slowest_s}
+    return lambda seconds: StepRecord(**now | pace | exclusive(seconds, slowest_s - own_s))
 
-    def complete(seconds: dict[str, float]) -> StepRecord:
-        return StepRecord(
-            step=work.step,
-            epoch=work.position.epoch,
-            rank=telemetry.rank,
-            attempt=telemetry.attempt,
-            time_unix_s=now_s,
-            loss=outcome.loss,
-            rank_loss=outcome.rank_loss,
-            grad_norm=outcome.grad_norm,
-            rank_grad_norm=sync.own_norm,
-            learning_rate=rate,
-            loss_scale=outcome.loss_scale,
-            applied=outcome.applied,
-            windows=len(work.windows),
-            micro_batches=len(work.pieces),
-            batch_windows=work.batch_windows,
-            real_tokens=work.real_tokens,
-            padded_tokens=work.padded_tokens,
-            memory_bytes=used_bytes,
-            profiled=profiled,
-            sample=sample,
-            memory_total_bytes=telemetry.memory_total_bytes,
-            private_bytes=own_bytes,
-            worst_loss=outcome.worst_loss,
-            worst_windows=outcome.far_windows,
-            busy_s=own,
-            slowest_rank=slowest,
-            slowest_busy_s=slowest_busy_s,
-            hidden_sync_s=sync.hidden_s,
-            sent_bytes=sync.sent_bytes,
-            transfer_bytes_per_s=sync.sent_bytes / sync.under_way_s if sync.under_way_s else None,
-            bucket_ready_s=[round(ready_s - started_s, 6) for ready_s in sync.ready_s],
-            **exclusive(seconds, slowest_busy_s - own),
-        )
 
-    return complete
+def _learned(outcome: Outcome) -> dict[str, Any]:
+    work = outcome.work
+    return {
+        "step": work.step,
+        "epoch": work.position.epoch,
+        "loss": outcome.loss,
+        "rank_loss": outcome.rank_loss,
+        "grad_norm": outcome.grad_norm,
+        "loss_scale": outcome.loss_scale,
+        "applied": outcome.applied,
+        "windows": len(work.windows),
+        "micro_batches": len(work.pieces),
+        "batch_windows": work.batch_windows,
+        "real_tokens": work.real_tokens,
+        "padded_tokens": work.padded_tokens,
+        "worst_loss": outcome.worst_loss,
+        "worst_windows": outcome.far_windows,
+    }
+
+
+def _exchanged(sync: SyncResult, started_s: float) -> dict[str, Any]:
+    return {
+        "rank_grad_norm": sync.own_norm,
+        "hidden_sync_s": sync.hidden_s,
+        "sent_bytes": sync.sent_bytes,
+        "transfer_bytes_per_s": sync.sent_bytes / sync.under_way_s if sync.under_way_s else None,
+        "bucket_ready_s": [round(ready_s - started_s, 6) for ready_s in sync.ready_s],
+    }
 
 
 class _Journal:
