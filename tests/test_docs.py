@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -40,6 +41,11 @@ def words_of(command: str) -> list[str]:
     return words[first + 1 :]
 
 
+def subcommands(command: Any) -> list[Any]:
+    """Of a command that is a group; otherwise none."""
+    return list(getattr(command, "commands", {}).values())
+
+
 def test_there_are_commands_to_check() -> None:
     assert len(commands((ROOT / "README.md").read_text(encoding="utf-8"))) >= 5
 
@@ -49,7 +55,11 @@ def test_every_command_is_one(page: Path) -> None:
     for command in commands(page.read_text(encoding="utf-8")):
         name, *arguments = words_of(command)
         assert name in KNOWN, command
-        with KNOWN[name].make_context(name, arguments) as context:
+        known = KNOWN[name]
+        if subcommands(known):
+            name, *arguments = arguments
+            (known,) = (each for each in subcommands(known) if each.name == name)
+        with known.make_context(name, arguments) as context:
             given = [value for value in context.params.values() if isinstance(value, list)]
         named = {
             text.partition("=")[0] for texts in given for text in texts if OVERRIDE.match(text)
@@ -63,7 +73,8 @@ def test_every_command_that_is_spoken_of_exists(page: Path) -> None:
         words = words_of(command)
         named = [word for word in words if word in KNOWN]
         assert named or words[0].startswith("-"), command
-        options = {opt for name in named for param in KNOWN[name].params for opt in param.opts}
+        meant = [each for name in named for each in (KNOWN[name], *subcommands(KNOWN[name]))]
+        options = {opt for one in meant for param in one.params for opt in param.opts}
         assert {word for word in words if word.startswith("-")} <= options | {"--version"}, command
 
 

@@ -90,7 +90,8 @@ def assembly(monkeypatch: pytest.MonkeyPatch) -> Assembly:
 
         return record
 
-    for name in ("run_prepare", "run_train", "run_dry", "run_evaluate", "run_verify"):
+    names = ("run_prepare", "run_train", "run_dry", "run_evaluate", "run_verify", "run_bench_sync")
+    for name in names:
         setattr(module, name, recorder(name))
     monkeypatch.setitem(sys.modules, "lightwork.assembly", module)
     return stand_in

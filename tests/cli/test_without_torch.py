@@ -30,6 +30,8 @@ finally:
         (["train", "--help"], 0, "--ranks"),
         (["evaluate", "--help"], 0, "--data"),
         (["verify", "--help"], 0, "--ranks"),
+        (["bench", "sync", "--help"], 0, "--plot"),
+        (["bench", "sync", "nope.yaml"], 2, "does not exist"),
         (["train", "nope.yaml"], 2, "does not exist"),
         (["verify", "nope.yaml"], 2, "does not exist"),
         (["train", "s.yaml"], 2, "train.learnig_rate is not a setting"),

@@ -14,7 +14,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -46,31 +46,26 @@ BUCKET_STEPS = (0.25, 4.0)
 """Times ``sync.bucket_bytes``: tried with the way that was fastest."""
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What a person asked for."""
+def run_bench_sync(
+    settings: Settings, folder: Path, seconds: float, as_json: bool, plot: Path | None
+) -> None:
+    """Measure and show; called on every rank. ``folder`` is for logs and is removed.
 
-    seconds: float
-    """To measure for, about; few rounds are done however long they take."""
-    as_json: bool = False
-    plot: Path | None = None
-
-
-def run_bench_sync(settings: Settings, folder: Path, wish: Wish) -> None:
-    """Measure and show; called on every rank. ``folder`` is for logs and is removed."""
+    ``seconds``: how long to measure, about; a few rounds are done however long they take.
+    """
     with started(settings, folder) as start:
         if start.world.launcher != "lightwork":  # which may kill its ranks, and removes nothing
             shutil.rmtree(folder, ignore_errors=True)
-        exchange = measured(start, wish.seconds) if start.group.size > 1 else None
+        exchange = measured(start, seconds) if start.group.size > 1 else None
         if start.group.rank == 0:
-            say(exchange, wish)
+            say(exchange, as_json, plot)
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def say(exchange: Exchange | None, wish: Wish) -> None:
+def say(exchange: Exchange | None, as_json: bool, plot: Path | None) -> None:
     """Print it, and write the plot; None: there was one rank."""
     advice = advise(exchange) if exchange else None
-    if wish.as_json:
+    if as_json:
         told: dict[str, Any] = exchange.as_json() if exchange else {"ranks": 1, "ways": []}
         told["advice"] = vars(advice) if advice else {"words": NOTHING}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
@@ -78,9 +73,9 @@ def say(exchange: Exchange | None, wish: Wish) -> None:
         Console().print(NOTHING, markup=False, highlight=False, soft_wrap=True)
     else:
         show(Console(), exchange, advice.words)
-    if wish.plot is not None and exchange and advice:
-        exchange_plot.write(wish.plot, exchange, advice.words)
-        log.info("the bars are in %s", shown_path(wish.plot))
+    if plot is not None and exchange and advice:
+        exchange_plot.write(plot, exchange, advice.words)
+        log.info("the bars are in %s", shown_path(plot))
 
 
 def measured(start: Start, seconds: float) -> Exchange:

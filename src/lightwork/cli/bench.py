@@ -31,7 +31,7 @@ SAMPLE = (
 Given = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SETTINGS] [SECTION.KEY=VALUE]...",
+        metavar="SETTINGS|SECTION.KEY=VALUE",
         help="As for train; without SETTINGS, a small model on the built-in sample.",
     ),
 ]
@@ -69,9 +69,9 @@ def sync(
     environ = with_devices(devices, os.environ)
 
     def do(folder: Path) -> None:
-        from lightwork.assembly import Wish, run_bench_sync
+        from lightwork.assembly import run_bench_sync
 
-        run_bench_sync(settings, folder, Wish(seconds, as_json, plot))
+        run_bench_sync(settings, folder, seconds, as_json, plot)
 
     if is_rank(environ):
         refuse_ranks(ranks, environ)
