@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,13 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from benchmarks import slow_network
 from benchmarks.namespaces import missing, network, run_ranks
 from benchmarks.slow_network import plan, stream
 from benchmarks.slow_tables import bound_s, document, ideal_s
+from benchmarks.transferring import Lane
+from lightwork.assembly.ready import make_sync
+from lightwork.comm.group import Group
 from lightwork.errors import LightworkError
+from lightwork.settings.running import SyncSettings
+from lightwork.sync.all_reduce import RankSums
+from lightwork.sync.buckets import GradientBuckets
 from tests.conftest import ROOT
+from tests.ranks import run_as_threads
 
 needs_root = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 HELD = """
@@ -28,6 +37,15 @@ with network(2, 100) as net:
     print(*net.names, flush=True)
     time.sleep(600)
 """
+
+
+class Deaf:
+    """A Strategy that leaves every rank its own gradient."""
+
+    name = "deaf"
+
+    def open(self, flat: Tensor) -> RankSums:
+        return RankSums(Group.alone(), flat)
 
 
 def results() -> dict[str, Any]:
@@ -80,6 +98,20 @@ def test_tables_say_what_is_met_and_what_is_not() -> None:
     assert "NOT all learned the same" in document(other)
 
 
+@pytest.mark.parametrize("name", ["all_reduce", "tree"])
+def test_a_transfer_that_gives_another_sum_is_no_transfer(name: str) -> None:
+    def rank(group: Group) -> tuple[int, str]:
+        settings = SyncSettings.model_validate({"strategy": name, "bucket_bytes": 1 << 20})
+        lane = Lane(group, make_sync(group, settings, group.size, None), 3_000_000)
+        assert lane.exchange() > 0
+        lost = Lane(group, GradientBuckets(Deaf(), 1 << 20), 3_000_000)
+        with pytest.raises(LightworkError) as caught:
+            lost.exchange()
+        return lane.sent_bytes, str(caught.value)
+
+    assert run_as_threads(2, rank) == [(3_000_000, "deaf gave another sum than 3")] * 2
+
+
 def test_plans_hold_the_numbers_of_ranks_that_the_goals_name() -> None:
     assert plan([2, 3, 4, 8], quick=False)[-1] == (4, slow_network.LARGE)
     assert [ranks for ranks, _ in plan([2, 3, 4, 8], quick=True)] == [2, 3, 4, 8]
@@ -96,6 +128,17 @@ def test_elsewhere_it_is_skipped_in_words(
         "slow_network: skipped, making network namespaces needs root\n"
     )
     assert not out.exists()
+
+
+def test_the_page_and_the_makefile_start_it() -> None:
+    page = (ROOT / "docs/sync.md").read_text(encoding="utf-8")
+    assert "\nmake slow-network\n" in page
+    shown = re.findall(r"^python -m benchmarks.slow_network (.*)$", page, re.MULTILINE)
+    assert len(shown) == 3
+    for line in shown:
+        slow_network.parser().parse_intermixed_args(line.split())
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^slow-network: setup\n\t.* -m benchmarks.slow_network ", makefile, re.M)
 
 
 @needs_root
