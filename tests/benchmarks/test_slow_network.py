@@ -19,11 +19,10 @@ from benchmarks import slow_network
 from benchmarks.namespaces import missing, network, run_ranks
 from benchmarks.slow_network import plan, stream
 from benchmarks.slow_tables import bound_s, document, ideal_s
-from benchmarks.transferring import Lane
-from lightwork.assembly.ready import make_sync
+from benchmarks.transferring import Contender
+from lightwork.assembly.strategies import Chosen, gradient_sync
 from lightwork.comm.group import Group
 from lightwork.errors import LightworkError
-from lightwork.settings.running import SyncSettings
 from lightwork.sync.all_reduce import RankSums
 from lightwork.sync.buckets import GradientBuckets
 from tests.conftest import ROOT
@@ -45,7 +44,7 @@ class Deaf:
     name = "deaf"
 
     def open(self, flat: Tensor) -> RankSums:
-        return RankSums(Group.alone(), flat)
+        return RankSums(flat, Group.alone().all_reduce)
 
 
 def results() -> dict[str, Any]:
@@ -98,16 +97,16 @@ def test_tables_say_what_is_met_and_what_is_not() -> None:
     assert "NOT all learned the same" in document(other)
 
 
-@pytest.mark.parametrize("name", ["all_reduce", "tree"])
+@pytest.mark.parametrize("name", ["all_reduce", "ring", "tree"])
 def test_a_transfer_that_gives_another_sum_is_no_transfer(name: str) -> None:
     def rank(group: Group) -> tuple[int, str]:
-        settings = SyncSettings.model_validate({"strategy": name, "bucket_bytes": 1 << 20})
-        lane = Lane(group, make_sync(group, settings, group.size, None), 3_000_000)
-        assert lane.exchange() > 0
-        lost = Lane(group, GradientBuckets(Deaf(), 1 << 20), 3_000_000)
+        use = Chosen(name, group.size, bucket_bytes=1 << 20)
+        right = Contender(group, gradient_sync(use, group, group.size, (), True), 3_000_000)
+        assert right.exchange() > 0
+        lost = Contender(group, GradientBuckets(Deaf(), 1 << 20), 3_000_000)
         with pytest.raises(LightworkError) as caught:
             lost.exchange()
-        return lane.sent_bytes, str(caught.value)
+        return right.sent_bytes, str(caught.value)
 
     assert run_as_threads(2, rank) == [(3_000_000, "deaf gave another sum than 3")] * 2
 

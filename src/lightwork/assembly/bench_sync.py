@@ -22,8 +22,8 @@ from typing import Any, get_args
 from rich.console import Console
 from torch import nn
 
+from lightwork.assembly.bench_rounds import Rounds
 from lightwork.assembly.building import build_replica, shown_path
-from lightwork.assembly.exchange_rounds import Rounds
 from lightwork.assembly.ready import Start, collate_of, cutting_of, make_loader, synchronised
 from lightwork.assembly.rows import table_of
 from lightwork.assembly.streaming import measure_link
