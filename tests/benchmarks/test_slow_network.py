@@ -16,7 +16,7 @@ import pytest
 from torch import Tensor
 
 from benchmarks import slow_network
-from benchmarks.namespaces import missing, network, run_ranks
+from benchmarks.namespaces import Network, missing, network, run_ranks
 from benchmarks.slow_network import plan, stream
 from benchmarks.slow_tables import bound_s, document, ideal_s
 from benchmarks.transferring import Contender
@@ -156,6 +156,20 @@ def left(names: list[str]) -> list[str]:
     return [line for text in shown for line in text.splitlines() if prefix in line]
 
 
+def limits(net: Network) -> list[str]:
+    """What stands before both ends of the line of the last namespace."""
+    outside = net.names[-1].replace("n", "v")
+    ends = [
+        ["-n", net.names[-1], *"qdisc show dev line".split()],
+        ["qdisc", "show", "dev", outside],
+    ]
+    shown = [
+        subprocess.run(["tc", *words], capture_output=True, text=True, check=True).stdout
+        for words in ends
+    ]
+    return [text.split()[1] for text in shown]
+
+
 @needs_root
 def test_lines_are_as_slow_as_they_are_told_and_go_after_a_failure() -> None:
     seconds = {}
@@ -165,6 +179,7 @@ def test_lines_are_as_slow_as_they_are_told_and_go_after_a_failure() -> None:
             seconds[rate] = min(stream(net, 1_000_000))
             names.extend(net.names)
             assert left(names)
+            assert limits(net) == 2 * ["tbf"], "the way out and the way in"
             run_ranks(net, ["benchmarks.no_such_module"], dict(os.environ), 60)
 
     for rate in (40.0, 160.0):
