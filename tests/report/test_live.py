@@ -71,6 +71,11 @@ def test_what_comes_and_goes_is_not_said(run: Run) -> None:
         assert run.goes_on(SLOW_LINK) == []
 
 
+def test_an_evaluation_now_and_then_is_not_what_holds_a_run_up(run: Run) -> None:
+    evaluated = {"duties_s": lambda step: 60.0 if step % 120 == 100 else 0.0}
+    assert [run.goes_on(evaluated, steps=30) for _ in range(8)] == [[]] * 8
+
+
 def test_without_new_steps_nothing_has_held(run: Run) -> None:
     run.goes_on(LATE)
     assert run.look() == []
