@@ -159,6 +159,11 @@ def test_a_spike_is_blamed_on_the_micro_batch_that_stands_out(tmp_path: Path) ->
     assert sentence(finding).endswith("(with the windows 7, 9)")
 
 
+def test_the_few_windows_at_the_end_of_an_epoch_are_no_spike(tmp_path: Path) -> None:
+    short = {"grad_norm": spiky, "batch_windows": lambda step: 5 if step == 47 else 32}
+    assert kinds(found_in(tmp_path, short)) == ["compute"]
+
+
 def test_a_spike_long_before_the_newest_steps_is_found(tmp_path: Path) -> None:
     (finding,) = found_in(tmp_path, {"grad_norm": spiky}, count=4000)
     assert (finding.kind, finding.at_steps) == ("spike", (47,))

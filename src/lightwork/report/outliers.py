@@ -18,6 +18,8 @@ BEFORE, FEWEST_BEFORE = 100, 20
 """Steps that tell how much norms spread, and how many tell where they are."""
 ABOVE_ALL = 30
 """Steps of which none may have had half the norm: where they are frequent they are no spikes."""
+WHOLE = 0.5
+"""Of the windows of the median batch, that a batch must have."""
 NARROW = 0.1
 """Of the logarithm: steps that hardly differ at all do not make a small difference large."""
 SHOWN_STEPS = 5
@@ -50,8 +52,13 @@ def bad_shard(steps: Steps) -> Iterator[Finding]:
 
 def spikes(steps: Steps, course: Course | None = None) -> Iterator[Finding]:
     """Steps whose gradient is far out of line with those before; ``course`` None: of these only."""
-    course = course or Course(steps.numbers, steps["loss"][0], steps["grad_norm"][0])
-    times = jumps(course.grad_norm)
+    names = ("loss", "grad_norm", "batch_windows")
+    course = course or Course(steps.numbers, *(steps[name][0] for name in names))
+    if not len(course.numbers):
+        return  # rank 0 has recorded nothing
+    # The last batch of an epoch may be a few windows, whose gradient is mostly chance.
+    whole = course.batch_windows >= WHOLE * np.median(course.batch_windows)
+    times = jumps(np.where(whole, course.grad_norm, np.nan))
     found = np.flatnonzero(times)
     if not len(found):
         return

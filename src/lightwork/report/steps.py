@@ -78,6 +78,7 @@ class Course:
     numbers: NDArray[np.int64]
     loss: Numbers
     grad_norm: Numbers
+    batch_windows: Numbers
 
 
 def read_steps(run: Path, tail_bytes: int = TAIL_BYTES) -> Steps:
@@ -148,13 +149,14 @@ def read_course(run: Path) -> Course:
 
     Reads the file of rank 0 line by line, some ten thousand a second of work.
     """
-    found: dict[int, tuple[float, float]] = {}
+    found: dict[int, list[float]] = {}
     for line in _lines(run / "metrics/rank0.jsonl"):
         if line.get("applied", True):
-            found[line["step"]] = (_number(line["loss"]), _number(line["grad_norm"]))
+            names = ("loss", "grad_norm", "batch_windows")
+            found[line["step"]] = [_number(line[name]) for name in names]
     numbers = np.array(sorted(found), np.int64)
-    values = np.array([found[step] for step in numbers.tolist()], np.float64).reshape(-1, 2)
-    return Course(numbers, values[:, 0], values[:, 1])
+    values = np.array([found[step] for step in numbers.tolist()], np.float64).reshape(-1, 3)
+    return Course(numbers, *values.T)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
