@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from pathlib import Path
 from benchmarks.machine import machine, versions
 from benchmarks.racing import run_command
 from lightwork.errors import LightworkError
+from lightwork.report.live import COST_S, Live
 from lightwork.settings import load_settings, open_run
 from lightwork.telemetry.records import StepRecord
 
@@ -67,6 +70,17 @@ def _record(rank: int, factor: float) -> StepRecord:
     )  # fmt: skip
 
 
+def look_cost_s(run: Path) -> float:
+    """What one look of the thread costs that says the verdict while a run trains."""
+    seconds = []
+    for _ in range(5):
+        live, began_s = Live(run, attempt=1), time.thread_time()
+        live.look()
+        seconds.append(time.thread_time() - began_s)
+        assert live.last_step, "it has not looked"
+    return statistics.median(seconds)
+
+
 def main(given: Sequence[str] | None = None) -> None:
     """Write, explain, print; ends with 1 where a goal is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.explaining", description=__doc__)
@@ -77,6 +91,7 @@ def main(given: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="explaining-") as folder:
         run, log = Path(folder) / "run", Path(folder) / "log.txt"
         size = write_run_folder(run, asked.steps, asked.ranks)
+        look_s = look_cost_s(run)
         command = [sys.executable, "-m", "lightwork", "explain", str(run)]
         try:
             code, wall_s, peak_bytes = run_command(command, log, TIMEOUT_S)
@@ -85,6 +100,7 @@ def main(given: Sequence[str] | None = None) -> None:
         said = log.read_text(encoding="utf-8", errors="replace")
     if code or f"straggler: rank {asked.ranks - 1} " not in said:
         sys.exit(f"explaining: ended with {code} and said:\n{said}")
+    print(f"a look while it trains: {1000 * look_s:.1f} ms, so once in {look_s / COST_S:.0f} steps")
     missed = False
     print(f"{asked.steps:,} steps on {asked.ranks} ranks, {size / 1e6:,.0f} MB of records")
     for words, value, goal, unit in (

@@ -102,7 +102,8 @@ def test_where_there_can_be_no_slow_cable_it_is_said_why(monkeypatch: pytest.Mon
 
 def test_a_short_run_is_explained_and_measured(capsys: pytest.CaptureFixture[str]) -> None:
     explaining.main(["--steps", "300", "--ranks", "2"])
-    size, seconds, memory, facts = capsys.readouterr().out.splitlines()
+    look, size, seconds, memory, facts = capsys.readouterr().out.splitlines()
+    assert look.startswith("a look while it trains: ")
     assert size.startswith("300 steps on 2 ranks")
     assert seconds.startswith("from start to end: ")
     assert memory.endswith("MB; goal at most 500: met")

@@ -14,7 +14,7 @@ from typing import Any
 from lightwork.assembly.resuming import windows_digest
 from lightwork.data.loader import Cutting
 from lightwork.data.plan import EpochPlan, assign, cut
-from lightwork.data.store import Store
+from lightwork.data.store import Columns, Store
 from lightwork.errors import LightworkError
 from lightwork.report.finding import Finding
 from lightwork.report.timeline import checkpoint_folders
@@ -35,7 +35,7 @@ _TASK = ExtractiveTask(
 class Plan:
     """What the windows of every step follow from."""
 
-    store: Store
+    store: Columns
     cutting: Cutting
     ranks: int
 
