@@ -93,6 +93,15 @@ def test_warnings_are_said_at_once_and_once(run: Run) -> None:
     assert run.goes_on({"grad_norm": norm}) == []
 
 
+def test_a_warning_that_stays_is_not_repeated(run: Run) -> None:
+    bad = {"rank_loss": 9.0}
+    write_steps(run.folder, [CALM, bad], count=120)
+    (said,) = run.look()
+    assert said.startswith("step 120: a loss out of line: the loss of rank 1")
+    write_steps(run.folder, [CALM, bad], count=60, first=121)
+    assert run.look() == []
+
+
 def test_steps_of_an_earlier_start_are_not_this_one(run: Run) -> None:
     run.live = Live(run.folder, attempt=2)
     assert [run.goes_on(LATE) for _ in range(3)] == [[]] * 3

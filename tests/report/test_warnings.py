@@ -111,6 +111,19 @@ def test_what_micro_batches_cost_is_found_also_where_their_number_stays(
     assert fixed.each_s == pytest.approx(0.06, rel=0.1)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_is_no_fixed_cost(tmp_path: Path, seed: int) -> None:
+    """Seconds that another program blurs by half, and that know nothing of micro-batches."""
+    draw = np.random.default_rng(seed)
+    own = {
+        **micro(0.0, 8),
+        "backward": lambda step: 5e-5 * (4000 + 700 * (step % 4)) * float(draw.lognormal(0, 0.5)),
+    }
+    write_steps(tmp_path, [own])
+    fixed = fixed_cost(read_steps(tmp_path))
+    assert fixed is None or fixed.part < 0.1
+
+
 def norms(count: int, sigma: float, seed: int) -> Any:
     return np.exp(np.random.default_rng(seed).normal(0, sigma, count))
 
