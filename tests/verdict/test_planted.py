@@ -28,7 +28,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SHORTER = ("model.scratch_layers=2", "model.scratch_width=96", "train.batch_size=24",
            "train.learning_rate=3e-3")  # fmt: skip
-STEPS = DIRTY_STEP + 4
+STEPS, DIRTY_STEPS = 40, DIRTY_STEP + 4
+"""Of a run, and of one whose model has to have learned something before."""
 FAULTS = {row.name: row for row in (NOTHING, *faults()) if not row.hog}
 LEFT_OUT = ("a rank 1.3 times as slow", "a rank 2.0 times as slow")
 """The same rule at other sizes, for which short runs on any machine are too rough."""
@@ -59,7 +60,9 @@ class Trials:
 
     def _ask(self, planted: Planted, ranks: int, run: Path) -> Answer:
         told = json.dumps(planted.told(self.cores))
-        given = (*SHORTER, f"train.shares={ranks}", *planted.overrides)
+        count = DIRTY_STEPS if planted.kind == "spike" else STEPS
+        own = (f"train.shares={ranks}", f"train.max_steps={count}")
+        given = (*SHORTER, *own, *planted.overrides)
         arguments = (str(self.settings), str(run), told, *given)
         run_as_processes(ranks, f"{planting.__file__}:train", *arguments, timeout_s=300, join=False)
         steps, found = explained(run)
