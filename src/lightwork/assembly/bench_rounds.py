@@ -93,7 +93,7 @@ class Rounds:
             sync.begin(measure=False, rows=work.rows)
         clock = StepClock(device)
         with self._timed() as seconds:
-            watched = sync if send else cast(GradientSync, _Silent(sync))
+            watched = sync if send else cast(GradientSync, Silent(sync))
             forward_backward(self._model, pieces, watched, scale, Progress(), clock)
             if send:
                 with clock.part("sync"):
@@ -132,7 +132,7 @@ class Rounds:
         return sum(sizes.values())
 
 
-class _Silent:
+class Silent:
     """Of a GradientSync what forward and backward ask for, with nothing final, so nothing sent."""
 
     def __init__(self, sync: GradientSync) -> None:
