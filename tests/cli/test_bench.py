@@ -158,7 +158,7 @@ def check(found: dict[str, Any], ranks: int) -> None:
         for exposed_s, whole_s in zip(one["exposed_s"], one["whole_s"], strict=name != "ddp"):
             assert 0 <= exposed_s <= whole_s, name
     now = found["ways"][found["current"]]
-    assert (now["strategy"], now["rows"]) == ("all_reduce", True)
+    assert (now["strategy"], now["rows"], now["asked"]) == ("all_reduce", False, "auto")
 
 
 @pytest.mark.processes
@@ -199,5 +199,5 @@ def test_on_a_slow_line_the_advice_is_another(
     assert not near["advice"]["change"]
     assert "the line between ranks is the limit" not in near["advice"]["words"]
     assert far["advice"]["matters"]
-    assert far["advice"]["settings"]["rows"] == "auto"
-    assert "sync.rows=auto: the line between ranks is the limit" in far["advice"]["words"]
+    assert far["advice"]["settings"]["rows"] == "on", "by itself it leaves small tables whole"
+    assert "sync.rows=on: the line between ranks is the limit" in far["advice"]["words"]

@@ -29,7 +29,8 @@ def way(strategy: str, exposed_s: float, rows: bool = True, **other: Any) -> Way
         "exposed_s": [exposed_s] * 3 if known else [],
         "transfer_s": [2.0, 1.9, 2.4] if known else [],
     }
-    return Way(strategy=strategy, rows=rows and known, **values | other)
+    asked = "auto" if rows else "off"
+    return Way(strategy=strategy, rows=rows and known, asked=asked, **values | other)
 
 
 def exchange(*ways: Way, bytes_per_s: float = 40.0 * MB, current: int = 0) -> Exchange:

@@ -64,7 +64,10 @@ class Rounds:
         self._group.all_reduce(slowest, "max").wait()
         self._group.all_reduce(least, "min").wait()
         whole, _, alone, silent = slowest.t().tolist()
-        rows = settings.rows != "off" and self._sync.wants_rows
+        auto = all(self._pays(work) for work in works)
+        rows = self._sync.wants_rows and (
+            settings.rows == "on" or (settings.rows == "auto" and auto)
+        )
         summed_bytes = sum(self._summed_bytes(work, rows) for work in works) / len(works)
         factor = 2 * (self._group.size - 1) / self._group.size
         sent = max(self._group.gather_json(sum(self._sent) / max(1, len(self._sent))))
@@ -72,6 +75,7 @@ class Rounds:
         way = Way(
             strategy=settings.strategy,
             rows=rows,
+            asked="auto" if rows == auto else "on" if rows else "off",
             bucket_bytes=settings.bucket_bytes,
             summed_bytes=summed_bytes,
             # Gloo and NCCL do not tell; by ring or halving each rank sends so much.
@@ -126,10 +130,15 @@ class Rounds:
         sizes = {name: p.nbytes for name, p in named if p.grad is not None}
         table = table_of(self._model.module)
         if rows and table in sizes and work.rows is not None:
-            parameter = self._model.module.get_parameter(table)
-            if pays(len(work.rows), parameter):
-                sizes[table] = len(work.rows) * parameter[0].nbytes
+            sizes[table] = len(work.rows) * self._model.module.get_parameter(table)[0].nbytes
         return sum(sizes.values())
+
+    def _pays(self, work: Work) -> bool:
+        """Whether ``sync.rows: auto`` sends the rows of ``work`` alone."""
+        table = table_of(self._model.module)
+        if table is None or work.rows is None:
+            return False
+        return pays(len(work.rows), self._model.module.get_parameter(table))
 
 
 class Silent:

@@ -114,7 +114,8 @@ def _place(ways: Sequence[Way], own: SyncSettings) -> int:
     named = [
         number
         for number, way in enumerate(ways)
-        if way.strategy == own.strategy and way.rows == (own.rows != "off")
+        if way.strategy == own.strategy
+        and (way.asked == "auto" if own.rows == "auto" else way.rows == (own.rows == "on"))
     ]
     alike = [number for number, way in enumerate(ways) if way.strategy == own.strategy]
     return (named or alike or [0])[0]
@@ -137,7 +138,7 @@ def _variants(settings: Settings, has_table: bool) -> list[SyncSettings]:
         if strategy == "tree" and settings.train.compile:
             continue  # settings refuse the two together
         both = has_table and strategy != "ddp"
-        for rows in ("auto", "off") if both else ("off",):
+        for rows in ("on", "off") if both else ("off",):
             found.append(own.model_copy(update={"strategy": strategy, "rows": rows}))
     return found
 

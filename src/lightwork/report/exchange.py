@@ -42,6 +42,8 @@ class Way:
     strategy: str
     rows: bool
     """Whether of the word embeddings only the rows travel that the batch touches."""
+    asked: str
+    """The value of ``sync.rows`` that does so: ``auto`` where it comes to the same."""
     bucket_bytes: int | str
     summed_bytes: float
     """Of a gradient, the mean over the batches."""
@@ -58,7 +60,7 @@ class Way:
     @property
     def settings(self) -> dict[str, Any]:
         """What to set to exchange so."""
-        rows = {} if self.strategy == "ddp" else {"rows": "auto" if self.rows else "off"}
+        rows = {} if self.strategy == "ddp" else {"rows": self.asked}
         return {"strategy": self.strategy, **rows, "bucket_bytes": self.bucket_bytes}
 
 
