@@ -29,6 +29,7 @@ from lightwork.comm.supervisor import Launch, supervise
 from lightwork.data import loader
 from lightwork.data.loader import Loader, Work
 from lightwork.data.plan import EpochPlan, cut
+from lightwork.report import live
 from lightwork.settings import load_settings
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.gradients import Gradients
@@ -187,12 +188,15 @@ def prepare_rank(told: dict[str, Any]) -> None:
     """Pin this rank to its core, and plant what ``told`` says if it is meant.
 
     ``told``: ``cores``, one for each rank; ``fault``, a name of ``FAULTS``; ``given``, its
-    arguments; ``rank``, the only one to have it, or null for all.
+    arguments; ``rank``, the only one to have it, or null for all; ``look_every_s``, so that a short
+    run hears its verdict too.
     """
     rank = int(os.environ.get("RANK", "0"))
     cores = told.get("cores")
     if cores:
         os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    if "look_every_s" in told:
+        live.EVERY_S, live.COST_S = told["look_every_s"], 1.0
     if told.get("fault") and told.get("rank") in (None, rank):
         FAULTS[told["fault"]](**told.get("given", {}))
 

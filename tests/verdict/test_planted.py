@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 SHORTER = ("model.scratch_layers=2", "model.scratch_width=96", "train.batch_size=24",
            "train.learning_rate=3e-3")  # fmt: skip
 STEPS, DIRTY_STEPS = 40, DIRTY_STEP + 4
-"""Of a run, and of one whose model has to have learned something before."""
+"""Of a run, and of one whose model has to learn something first or whose seconds make a line."""
 FAULTS = {row.name: row for row in (NOTHING, *faults()) if not row.hog}
 LEFT_OUT = ("a rank 1.3 times as slow", "a rank 2.0 times as slow")
 """The same rule at other sizes, for which short runs on any machine are too rough."""
@@ -59,8 +60,8 @@ class Trials:
         return self._asked[run]
 
     def _ask(self, planted: Planted, ranks: int, run: Path) -> Answer:
-        told = json.dumps(planted.told(self.cores))
-        count = DIRTY_STEPS if planted.kind == "spike" else STEPS
+        told = json.dumps({**planted.told(self.cores), "look_every_s": 0.2})
+        count = DIRTY_STEPS if planted.kind in ("spike", "micro_batches") else STEPS
         own = (f"train.shares={ranks}", f"train.max_steps={count}")
         given = (*SHORTER, *own, *planted.overrides)
         arguments = (str(self.settings), str(run), told, *given)
@@ -86,13 +87,25 @@ def test_what_was_planted_is_found(trials: Trials, name: str) -> None:
     assert answer.found[0].words in log, "it stands at the end of the training, too"
 
 
+def test_a_slow_rank_is_named_while_it_trains(trials: Trials) -> None:
+    planted = FAULTS["a rank 1.5 times as slow"]
+    for again in (False, True):
+        trials.ask(planted, again=again)
+        logs = [trials.run(planted, again=again) / f"logs/rank{rank}.log" for rank in (0, 1)]
+        first, other = (log.read_text() for log in logs)
+        assert "straggler" not in other, "rank 0 speaks for all"
+        if re.search(r"step \d+: straggler: rank 1 takes .* times as long", first):
+            return
+    raise AssertionError(first)
+
+
 def wrong(answer: Answer) -> str | None:
     """What is missing; other programs on the machine may be found beside what was planted."""
     planted, kinds = answer.planted, [finding.kind for finding in answer.found]
     if planted.kind not in kinds:
         return f"{kinds}, not {planted.kind}"
     first = answer.found[kinds.index(planted.kind)]
-    if first.rank != planted.rank:
+    if planted.rank is not None and first.rank != planted.rank:
         return f"rank {first.rank}, not {planted.rank}"
     factor = planted.given.get("factor")
     if factor and first.factor != pytest.approx(factor, rel=FACTOR_WITHIN):
