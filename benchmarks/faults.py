@@ -18,6 +18,8 @@ from lightwork.telemetry.records import STEP_PARTS
 
 FACTOR_WITHIN = 0.10
 DIRTY_STEP = 60
+TINY = ("train.micro_batch_tokens=64", "model.scratch_width=96")
+"""Of a narrower model, so that what each costs by itself is a third of it at least."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "data": {"max_length": 128, "stride": 32, "max_question_length": 16},
@@ -59,7 +61,7 @@ def faults() -> list[Planted]:
         ),
         Planted("a slow loader", "data", "slow_loader", {"times": 2.0}),
         Planted("a slow link", "communication", "slow_link", {"times": 1.2}),
-        Planted("tiny micro-batches", "micro_batches", overrides=("train.micro_batch_tokens=64",)),
+        Planted("tiny micro-batches", "micro_batches", overrides=TINY),
         Planted("unequal shares", "imbalance", "unequal_shares", {"part": 0.7}),
         Planted("unsorted windows", "padding", "unsorted_windows"),
         Planted("a leak", "memory", "leak", {"bytes_a_step": 6 << 20}, 1),
