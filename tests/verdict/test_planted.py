@@ -63,8 +63,9 @@ class Trials:
         told = json.dumps({**planted.told(self.cores), "look_every_s": 0.2})
         count = DIRTY_STEPS if planted.kind in ("spike", "micro_batches") else STEPS
         own = (f"train.shares={ranks}", f"train.max_steps={count}")
-        given = (*SHORTER, *own, *planted.overrides)
-        arguments = (str(self.settings), str(run), told, *given)
+        given = dict(pair.split("=") for pair in (*SHORTER, *own, *planted.overrides))
+        overrides = [f"{key}={value}" for key, value in given.items()]
+        arguments = (str(self.settings), str(run), told, *overrides)
         run_as_processes(ranks, f"{planting.__file__}:train", *arguments, timeout_s=300, join=False)
         steps, found = explained(run)
         return Answer(planted, steps, named(found, run, ranks))
