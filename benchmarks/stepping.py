@@ -44,6 +44,7 @@ CONTENDERS = {
     "all_reduce": ("sync.strategy=all_reduce",),
     "all_reduce-whole": ("sync.strategy=all_reduce", "sync.rows=off"),
     "all_reduce-8": ("sync.strategy=all_reduce", "train.shares=8"),
+    "ring": ("sync.strategy=ring",),
     "tree": ("sync.strategy=tree",),
     "tree-8": ("sync.strategy=tree", "train.shares=8"),
 }
