@@ -30,7 +30,7 @@ CAUSES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [{"wait": 0.19}, {"wait": 0.19}, SLOW, {"wait": 0.19}], ["straggler"],
     ),
     "a slow loader on one rank": (
-        [{"wait": 0.2}, {"data": 0.2}], ["data", "straggler"],
+        [{"wait": 0.2}, {"data": 0.2}], ["data"],
     ),
     "a slow loader": ([{"data": 0.15}] * 2, ["data"]),
     "a slow link": ([{"transfer": 0.2}] * 2, ["communication"]),

@@ -38,8 +38,8 @@ IMBALANCE = 0.08
 PADDING = 0.15
 DUTIES = 0.20
 """Of all the time, in checks, saves and evaluations."""
-COMPARED = ("data", "copy", "forward", "backward", "sync", "optimizer", "other")
-"""Parts in which a rank can be slow by itself."""
+COMPARED = ("copy", "forward", "backward", "sync", "optimizer", "other")
+"""Parts in which a rank can be slow by itself; that its data comes late is another cause."""
 
 
 def findings(steps: Steps, course: Course | None = None) -> list[Finding]:
@@ -53,10 +53,9 @@ def findings(steps: Steps, course: Course | None = None) -> list[Finding]:
     return costly or [_compute(steps)]
 
 
-def _per_token(steps: Steps, field: str) -> Numbers:
-    """Seconds for a padded token ``[ranks, steps]``; of one that has none, nan."""
-    tokens = np.where(steps["padded_tokens"] > 0, steps["padded_tokens"], np.nan)
-    return steps[field] / tokens
+def _per_token(steps: Steps, seconds: Numbers) -> Numbers:
+    """For a padded token, ``[ranks, steps]``; of a rank that has none, nan."""
+    return seconds / np.where(steps["padded_tokens"] > 0, steps["padded_tokens"], np.nan)
 
 
 def _times(steps: Steps, rank: int) -> Numbers:
@@ -64,7 +63,7 @@ def _times(steps: Steps, rank: int) -> Numbers:
 
     Step by step, since all ranks had windows of the same batch: long or short ones cost otherwise.
     """
-    pace = _per_token(steps, "busy_s")
+    pace = _per_token(steps, steps["busy_s"] - steps["data_s"])
     return np.asarray(pace[rank] / beside(pace, rank), np.float64)
 
 
@@ -95,7 +94,7 @@ def straggler(steps: Steps) -> Iterator[Finding]:
     slow, factor = found
     excess = {}
     for part in COMPARED:
-        pace = _per_token(steps, f"{part}_s")
+        pace = _per_token(steps, steps[f"{part}_s"])
         excess[part] = float(typical((pace[slow] - beside(pace, slow))[None])[0])
     part = max(excess, key=lambda name: excess[name])
     more = excess[part] / sum(value for value in excess.values() if value > 0)
