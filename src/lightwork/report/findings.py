@@ -31,8 +31,8 @@ MOSTLY = 2 / 3
 """Of the steps, in which it is half as much slower at least: none of two that are slow in turn."""
 WAITED = 0.05
 """Of a step, that the others wait for it."""
-DATA, ALONE = 0.10, 4.0
-"""Of all time; and times the next rank's, from which on the data of one rank is late."""
+DATA = 0.10
+"""Of all time."""
 IMBALANCE = 0.08
 """Of a step, waiting for shares that cost more, not for a slower rank."""
 PADDING = 0.15
@@ -128,16 +128,14 @@ def data(steps: Steps) -> Iterator[Finding]:
     late = wall_s(steps) * steps["data_s"].sum(axis=1) / steps["step_s"].sum(axis=1)
     late_s = float(late.max())
     if late_s > DATA * wall_s(steps):
-        alone = steps.ranks > 1 and late_s > ALONE * float(np.sort(late)[-2])
-        who = f"rank {int(late.argmax())} waits" if alone else "ranks wait"
+        most = f", most of it rank {int(late.argmax())}" if steps.ranks > 1 else ""
         yield made(
             steps,
             "data",
             late_s,
-            f"{who} for data {of_step(steps, late_s)}",
+            f"ranks wait for data {of_step(steps, late_s)}{most}",
             "prepare the data before (lightwork prepare), put data.cache on a local disk, and look "
             "for what else reads it or takes the cores that read ahead",
-            rank=int(late.argmax()) if alone else None,
             part="data",
         )
 
