@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lightwork.comm.group import Group
-from lightwork.comm.lane import MESSAGE_BYTES
+from lightwork.comm.lane import LEAST_BYTES, MOST_BYTES
 from lightwork.data.plan import assign
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
@@ -26,7 +26,7 @@ STRATEGIES: dict[str, Callable[[Group], Strategy]] = {
     "ring": Ring,
     "tree": lambda group: Tree(group, assign(SHARES, group.size)),
 }
-SIZES = (1, 2, 3, 7, 1000, MESSAGE_BYTES // 4 + 1, MESSAGE_BYTES + 5)
+SIZES = (1, 2, 3, 7, 1000, LEAST_BYTES + 1, MOST_BYTES + 5)
 """Elements: fewer than ranks, no multiple of anything, several chunks."""
 DTYPES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lightwork.comm.group import Group
-from lightwork.errors import StepError
+from lightwork.errors import SettingsError, StepError
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.buckets import GradientBuckets
 from lightwork.telemetry.timing import StepClock
@@ -193,3 +193,23 @@ def test_a_micro_batch_far_out_of_line_is_written_down_by_its_rank() -> None:
             assert worst_loss is not None
             assert worst_loss > 3 * loss
     assert dirty == 1
+
+
+@pytest.mark.usefixtures("_quiet")
+@pytest.mark.parametrize(
+    ("problem", "repeats"),
+    [(SettingsError("no compiler here"), True), (RuntimeError("bad kernel"), False)],
+)
+def test_what_somebody_has_to_mend_is_not_tried_again(problem: Exception, repeats: bool) -> None:
+    task = ToyTask()
+    sync = GradientBuckets(AllReduce(Group.alone()), 64)
+    piece = next(toy_run(Group.alone(), sync, task)[1].work(1, 1)).pieces[-1]
+    task.poison[int(piece.windows[0])] = problem
+
+    def run(group: Group) -> bool:
+        stepper, loader, _ = toy_run(group, summing("all_reduce", group), task)
+        with pytest.raises(StepError) as caught:
+            stepper.run(1, next(iter(loader.work(1, 1))), 0.05, StepClock(CPU))
+        return caught.value.repeats
+
+    assert run_as_threads(2, run) == [repeats, repeats], "on the ranks without it, too"

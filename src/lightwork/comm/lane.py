@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 AHEAD = 4
 """Journeys under way at once: while what one brought is added up, others keep the link busy."""
-MESSAGE_BYTES = 256 * 2**10
-"""About what one message carries: much more than it costs by itself, much less than a bucket."""
+LEAST_BYTES, MOST_BYTES = 64 * 2**10, 2**20
+"""Of a message: below, what it costs by itself counts; above, it only takes room."""
 ALONE = 2**15 - 16
 """Elements that PyTorch adds without the help of other threads; its ``at::internal::GRAIN_SIZE``
 is a little more."""
@@ -39,8 +39,11 @@ Journey = Iterator[Pending]
 
 
 def chunks(flat: Tensor, ranks: int) -> Sequence[Tensor]:
-    """``flat`` in pieces whose ``ranks``-th part is a message."""
-    return flat.tensor_split(max(1, round(flat.nbytes / (ranks * MESSAGE_BYTES))))
+    """``flat`` in pieces whose ``ranks``-th part is a message: as few as keep the link busy."""
+    part_bytes = flat.nbytes // ranks
+    return flat.tensor_split(
+        max(-(-part_bytes // MOST_BYTES), min(AHEAD, part_bytes // LEAST_BYTES), 1)
+    )
 
 
 def travel(journeys: Iterable[Journey]) -> int:

@@ -58,6 +58,8 @@ class Problem:
 
     text: str
     examples: Sequence[str]
+    repeats: bool = False
+    """Whether a new attempt would fail alike, so that somebody has to mend something."""
 
 
 @dataclass(frozen=True)
@@ -146,20 +148,30 @@ class Control:
 
     def failure(self, step: int, problem: Problem | None) -> str:
         """After a failed step: the same words on every rank, with the causes of all of them."""
-        own = problem and [problem.text, problem.examples[:SHOWN], len(problem.examples)]
-        causes = []
+        return self._failure(step, problem)[0]
+
+    def raise_together(self, step: int, problem: Problem | None) -> NoReturn:
+        """After a failed step: every rank raises the same StepError, which names all causes."""
+        text, repeats = self._failure(step, problem)
+        error = StepError(text)
+        error.repeats = repeats
+        raise error
+
+    def _failure(self, step: int, problem: Problem | None) -> tuple[str, bool]:
+        """The words, and whether any cause repeats itself."""
+        own = problem and [
+            problem.text, problem.examples[:SHOWN], len(problem.examples), problem.repeats
+        ]  # fmt: skip
+        causes, repeats = [], False
         for rank, told in enumerate(self._group.gather_json(own)):
             if told is not None:
-                text, ids, total = told
+                text, ids, total, again = told
+                repeats = repeats or again
                 more = f" … ({total} in all, see this rank's log)" if total > len(ids) else ""
                 of = f" (with the examples {', '.join(ids)}{more})" if ids else ""
                 causes.append(f"rank {rank}: {text}{of}")
         together = "; ".join(causes) or "no micro-batch alone is to blame, but their sum"
-        return f"step {step} failed, nothing of it was applied. {together}"
-
-    def raise_together(self, step: int, problem: Problem | None) -> NoReturn:
-        """After a failed step: every rank raises the same StepError, which names all causes."""
-        raise StepError(self.failure(step, problem))
+        return f"step {step} failed, nothing of it was applied. {together}", repeats
 
 
 _KINDS = {"float": float, "int": int, "bool": bool}

@@ -112,6 +112,8 @@ class _Ended:
     """What went wrong, if anything did."""
     out_of_memory_tokens: int = 0
     """Above 0 where a smaller micro-batch may do."""
+    repeats: bool = False
+    """Whether a new attempt would fail alike."""
 
 
 class Gradients:
@@ -217,6 +219,7 @@ class Gradients:
         problem = None
         if ended.text is not None:
             problem = self._problem(step, ended.text, progress.suspects())
+            problem = replace(problem, repeats=ended.repeats)
         had = work if isinstance(work, Work) else None
         worst = progress.worst() if had and had.pieces and problem is None else None
         return Trial(had, report, result, problem, worst)
@@ -241,7 +244,8 @@ def _failed(step: int, error: Exception, progress: Progress) -> _Ended:
         return _out_of_memory(progress.current)
     if not isinstance(error, LightworkError):
         log.error("step %d failed on this rank\n%s", step, traceback.format_exc())
-    return _Ended(text=_words(error))
+    repeats = isinstance(error, LightworkError) and error.repeats
+    return _Ended(text=_words(error), repeats=repeats)
 
 
 def _words(error: Exception) -> str:
