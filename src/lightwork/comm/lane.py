@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 AHEAD = 4
 """Journeys under way at once: while what one brought is added up, others keep the link busy."""
+CHUNKS = 8
+"""Of a bucket, so that little of it is under way alone at its end."""
 LEAST_BYTES, MOST_BYTES = 64 * 2**10, 2**20
 """Of a message: below, what it costs by itself counts; above, it only takes room."""
 ALONE = 2**15 - 16
@@ -42,7 +44,7 @@ def chunks(flat: Tensor, ranks: int) -> Sequence[Tensor]:
     """``flat`` in pieces whose ``ranks``-th part is a message: as few as keep the link busy."""
     part_bytes = flat.nbytes // ranks
     return flat.tensor_split(
-        max(-(-part_bytes // MOST_BYTES), min(AHEAD, part_bytes // LEAST_BYTES), 1)
+        max(-(-part_bytes // MOST_BYTES), min(CHUNKS, part_bytes // LEAST_BYTES), 1)
     )
 
 
