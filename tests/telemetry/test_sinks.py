@@ -265,7 +265,6 @@ def test_a_folder_of_that_name_is_no_package(
         *(("mlflow", f"MlflowClient.{name}", method)
           for name, method in vars(fakes.MlflowFake).items() if not name.startswith("_")),
     ],
-    ids=str,
 )  # fmt: skip
 def test_the_real_packages_take_the_same(module: str, real: str, fake: Any) -> None:
     found: Any = pytest.importorskip(module)
