@@ -28,7 +28,7 @@ AHEAD = 4
 """Journeys under way at once: while what one brought is added up, others keep the link busy."""
 CHUNKS = 8
 """Of a bucket, so that little of it is under way alone at its end."""
-LEAST_BYTES, MOST_BYTES = 64 * 2**10, 2**20
+LEAST_BYTES, MOST_BYTES = 256 * 2**10, 2**20
 """Of a message: below, what it costs by itself counts; above, it only takes room."""
 ALONE = 2**15 - 16
 """Elements that PyTorch adds without the help of other threads; its ``at::internal::GRAIN_SIZE``
