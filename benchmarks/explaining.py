@@ -26,6 +26,7 @@ from lightwork.telemetry.records import StepRecord
 
 GOAL_S, GOAL_BYTES = 10.0, 500e6
 TIMEOUT_S = 600.0
+WINDOWS = 32
 
 
 def write_run_folder(run: Path, steps: int, ranks: int) -> int:
@@ -43,7 +44,9 @@ def write_run_folder(run: Path, steps: int, ranks: int) -> int:
     noise = random.Random(1)
     total = 0
     for rank in range(ranks):
-        record = _record(rank, 1.5 if rank == ranks - 1 else 1.0)
+        record = replace(
+            _record(rank, 1.5 if rank == ranks - 1 else 1.0), batch_windows=WINDOWS * ranks
+        )
         with (run / f"metrics/rank{rank}.jsonl").open("w") as file:
             for step in range(1, steps + 1):
                 own = replace(record, step=step, grad_norm=noise.lognormvariate(0, 0.3))
@@ -58,8 +61,8 @@ def _record(rank: int, factor: float) -> StepRecord:
     return StepRecord(
         step=1, epoch=0, rank=rank, attempt=1, time_unix_s=1780000000.123456,
         loss=1.23456789012345, rank_loss=1.23456789012345, grad_norm=1.0, rank_grad_norm=None,
-        learning_rate=2.9876543e-05, loss_scale=1.0, applied=True, windows=32, micro_batches=2,
-        batch_windows=256, real_tokens=5123, padded_tokens=5342, duties_s=1.2345678e-05,
+        learning_rate=2.9876543e-05, loss_scale=1.0, applied=True, windows=WINDOWS, micro_batches=2,
+        batch_windows=WINDOWS, real_tokens=5123, padded_tokens=5342, duties_s=1.2345678e-05,
         step_s=0.4934567, data_s=1.2345678e-05, copy_s=1.2345678e-04, sync_s=0.0012345678,
         optimizer_s=0.0123456789, wait_s=0.4752 - busy_s, transfer_s=0.0012345678,
         other_s=0.0023456789, busy_s=busy_s, slowest_rank=7, slowest_busy_s=0.4752,

@@ -29,10 +29,11 @@ def test_the_card_of_the_rank_is_asked(
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(OURS))
     monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
     monkeypatch.setattr(sampling.Sampler.__init__, "__defaults__", (0.0,))
+    monkeypatch.setattr(training, "total_bytes", lambda *_: None)
     given = ["data.train=x", "model.source=scratch", "telemetry.sinks=[]"]
     start: Any = SimpleNamespace(
         group=SimpleNamespace(rank=1),
-        world=SimpleNamespace(device=device),
+        world=SimpleNamespace(device=device, local_size=2),
         settings=load_settings(None, given),
         folder=tmp_path,
         record=SimpleNamespace(run_id="run-7", attempts=1),

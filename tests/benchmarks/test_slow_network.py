@@ -66,6 +66,15 @@ def results() -> dict[str, Any]:
             "training": training}  # fmt: skip
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has network namespaces")
+def test_where_there_can_be_no_namespaces_it_is_said_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert missing() == "ip and tc not found (Debian: apt-get install iproute2)"
+    monkeypatch.setattr("shutil.which", lambda name: f"/sbin/{name}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert missing() == "making network namespaces needs root"
+
+
 def test_the_ideal_is_what_a_stream_needs_for_the_least_that_travels() -> None:
     assert ideal_s({"ranks": 4, "stream_s": [2.0, 1.0, 9.0]}) == 3.0
     assert ideal_s({"ranks": 2, "stream_s": [2.0]}) == 2.0

@@ -168,11 +168,11 @@ def test_the_commands_measure(
 
 
 def test_what_cannot_be_measured_is_said_before_anything_starts(course: Course) -> None:
-    wrong = ["--contenders", "tree,ring", "--ranks", "1", "--pairs", "0", "--out", "no/steps.json"]
+    wrong = ["--contenders", "tree,rings", "--ranks", "1", "--pairs", "0", "--out", "no/steps.json"]
     with pytest.raises(SystemExit) as end:
         steps.main(wrong)
     for words in (
-        "ring is not known; choose from none",
+        "rings is not known; choose from none",
         "--ranks 1",
         "--pairs needs",
         "--out no/st",

@@ -10,7 +10,7 @@ from typing import Any
 from lightwork.telemetry.records import STEP_PARTS, VERSION
 
 CALM = {"forward": 0.10, "backward": 0.20, "sync": 0.005, "optimizer": 0.02, "other": 0.005}
-TOKENS = 2000
+TOKENS, WINDOWS = 2000, 16
 
 
 def write_steps(
@@ -22,12 +22,12 @@ def write_steps(
     first: int = 1,
 ) -> None:
     """``count`` steps from ``first`` on; a rank's dictionary overrides parts and fields."""
-    noise = random.Random(seed)
+    noise, whole = random.Random(seed), {"batch_windows": WINDOWS * len(ranks)}
     (run / "metrics").mkdir(parents=True, exist_ok=True)
     for rank, own in enumerate(ranks):
         with (run / f"metrics/rank{rank}.jsonl").open("a") as file:
             for step in range(first, first + count):
-                file.write(json.dumps(_record(step, rank, attempt, own, noise)) + "\n")
+                file.write(json.dumps(_record(step, rank, attempt, whole | own, noise)) + "\n")
 
 
 def _record(
@@ -42,7 +42,7 @@ def _record(
         "version": VERSION, "step": step, "rank": rank, "attempt": attempt,
         "step_s": sum(parts.values()), "duties_s": 0.0, "busy_s": work_s, "hidden_sync_s": 0.0,
         "sent_bytes": 90_000_000, "real_tokens": TOKENS - 50, "padded_tokens": TOKENS,
-        "micro_batches": 2, "windows": 16, "batch_windows": 32, "rank_loss": 2.0 * jitter,
+        "micro_batches": 2, "windows": WINDOWS, "batch_windows": 0, "rank_loss": 2.0 * jitter,
         "loss": 2.0, "grad_norm": 1.0, "memory_bytes": 10**9, "memory_total_bytes": None,
         "private_bytes": 5 * 10**8, "worst_loss": 2.5, "worst_windows": [], "profiled": False,
         "bucket_ready_s": [0.15, 0.25, 0.3],

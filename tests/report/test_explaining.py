@@ -106,7 +106,7 @@ def test_a_rank_of_an_earlier_start_is_not_there_any_more(tmp_path: Path) -> Non
 
 
 def test_too_few_steps_and_other_versions_are_told(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="has recorded 0 steps"):
+    with pytest.raises(RunError, match="has no records of steps"):
         read_steps(tmp_path)
     write_steps(tmp_path, [QUIET], count=FIRST_STEPS + FEWEST_STEPS - 1)
     with pytest.raises(RunError, match=f"{FEWEST_STEPS} are needed"):
@@ -116,6 +116,19 @@ def test_too_few_steps_and_other_versions_are_told(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
     with pytest.raises(RunError, match="another version of lightwork"):
         read_steps(tmp_path / "old")
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "bytes"])
+def test_a_rank_without_records_is_not_taken_for_one_that_is_not_there(
+    tmp_path: Path, what: str
+) -> None:
+    write_steps(tmp_path, [QUIET] * 2)
+    file = tmp_path / "metrics/rank1.jsonl"
+    file.unlink()
+    if what != "missing":
+        file.write_bytes(b"" if what == "empty" else bytes(range(256)) * 99)
+    with pytest.raises(RunError, match="of the 32 windows of step 60, those of 1 ranks hold 16"):
+        read_steps(tmp_path)
 
 
 def test_half_a_line_at_the_end_is_left_out(tmp_path: Path) -> None:

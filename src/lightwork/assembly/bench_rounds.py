@@ -68,7 +68,8 @@ class Rounds:
         rows = self._sync.wants_rows and (
             settings.rows == "on" or (settings.rows == "auto" and auto)
         )
-        summed_bytes = sum(self._summed_bytes(work, rows) for work in works) / len(works)
+        done = [works[number % len(works)] for number in range(len(self._rounds))]
+        summed_bytes = sum(self._summed_bytes(work, rows) for work in done) / len(done)
         factor = 2 * (self._group.size - 1) / self._group.size
         sent = max(self._group.gather_json(sum(self._sent) / max(1, len(self._sent))))
         by_backend = settings.strategy in ("all_reduce", "ddp")

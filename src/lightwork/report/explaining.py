@@ -74,7 +74,11 @@ def show(console: Console, steps: Steps, found: list[Finding]) -> None:
     each = f"{wall_s(steps):.3g} s each, {speed:.3g} windows/s"
     lines = [f"steps {first} … {last} on {ranks}: {each}"]
     for finding in found:
-        gain = f"; up to {finding.speedup:.2f} times as fast" if finding.speedup > SAID else ""
+        gain = (
+            f"; were it gone, up to {finding.speedup:.2f} times as fast"
+            if finding.speedup > SAID
+            else ""
+        )
         lines += ["", sentence(finding), f"  do: {finding.todo}{gain}"]
     for line in [*lines, ""]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

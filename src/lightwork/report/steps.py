@@ -88,6 +88,8 @@ def read_steps(run: Path, tail_bytes: int = TAIL_BYTES) -> Steps:
     it. Raises RunError where there are too few to tell anything, or an older version wrote them.
     """
     files = sorted(run.glob("metrics/rank*.jsonl"), key=lambda path: int(path.stem[4:]))
+    if not files:
+        raise RunError(f"{run} has no records of steps (metrics/rank<N>.jsonl)")
     lines = [json_lines(path, tail_bytes) for path in files]
     newest = max((line["attempt"] for rank in lines for line in rank[-1:]), default=0)
     kept = [
@@ -110,7 +112,19 @@ def read_steps(run: Path, tail_bytes: int = TAIL_BYTES) -> Steps:
             f"the records of {run} were written by another version of lightwork, which did not "
             "tell waits from work; they are explained by that version"
         )
+    _check_whole(run, [rank[common[-1]] for rank in kept])
     return _side_by_side([[rank[step] for step in common] for rank in kept], newest)
+
+
+def _check_whole(run: Path, lines: list[dict[str, Any]]) -> None:
+    """Raise RunError where a rank is not among those whose ``lines`` of one step these are."""
+    found, whole = sum(line["windows"] for line in lines), lines[0]["batch_windows"]
+    if found != whole:
+        raise RunError(
+            f"the records of {run} are not whole: of the {whole} windows of step "
+            f"{lines[0]['step']}, those of {len(lines)} ranks hold {found}. Some "
+            "metrics/rank<N>.jsonl is missing or damaged, so ranks cannot be compared"
+        )
 
 
 def _side_by_side(lines: list[list[dict[str, Any]]], attempt: int) -> Steps:
