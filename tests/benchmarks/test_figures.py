@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from benchmarks.figures import compare, document, figures
@@ -124,7 +125,9 @@ def test_a_command_is_measured_and_ended(tmp_path: Path) -> None:
     code, wall_s, peak_memory_bytes = run_command([sys.executable, "-c", nested], log, 60)
     assert (code, log.read_text()) == (3, "done")
     assert wall_s > 0
-    assert 300 << 20 < peak_memory_bytes < 1000 << 20, "of the largest descendant"
+    # A fork begins with the memory of who forks, which among other tests may be much.
+    most = max(1000 << 20, 2 * psutil.Process().memory_info().rss)
+    assert 300 << 20 < peak_memory_bytes < most, "of the largest descendant"
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     code, wall_s, _ = run_command(sleeper, log, 1)
     assert code == -15
