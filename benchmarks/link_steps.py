@@ -8,25 +8,23 @@ round; of lightwork's it also notes what a step's record says of its messages.
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from benchmarks.one_rank import as_one_rank
 from benchmarks.stepping import make_lane
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.assembly.training import started
 from lightwork.cli.failures import failures_named
 from lightwork.comm.group import Group
-from lightwork.comm.told import tell
-from lightwork.errors import LightworkError
 from lightwork.settings import load_settings
 from lightwork.sync.buckets import Bucket, GradientBuckets
 from lightwork.sync.rows import TableSums
@@ -60,10 +58,6 @@ class Request:
     warmup: int
     out: str
     """Rank 0 writes here: ``steps``, by contender, and ``apart``, their distance in weights."""
-
-    def save(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -168,23 +162,13 @@ def distances(lanes: dict[str, Lane]) -> dict[str, float]:
 def run(request: Request) -> None:
     """Measure; called on every rank."""
     settings = load_settings(Path(request.settings), request.overrides)
-    with started(settings, Path(request.run)) as start:
+    folder = Path(request.run)
+    with failures_named(folder / "logs"), started(settings, folder) as start:
         lanes = {name: make(start, request, name) for name in request.contenders}
         found = {"steps": measure(start.group, lanes, request), "apart": distances(lanes)}
         if start.group.rank == 0:
             Path(request.out).write_text(json.dumps(found), encoding="utf-8")
 
 
-def main() -> None:
-    """One rank of a launch."""
-    request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    try:
-        with failures_named(Path(request.run) / "logs"):
-            run(request)
-    except LightworkError as error:
-        tell(f"error: {error}", os.environ, error.joint)
-        sys.exit(error.exit_code)
-
-
 if __name__ == "__main__":
-    main()
+    as_one_rank(Request, run)

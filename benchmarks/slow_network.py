@@ -24,16 +24,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from benchmarks import link_steps, transferring
 from benchmarks.launching import MODEL, environment, numbers, write_settings
 from benchmarks.machine import machine, versions
 from benchmarks.namespaces import BURST_S, QUEUE_MS, Network, missing, network, run_ranks, started
+from benchmarks.one_rank import save
 from benchmarks.slow_tables import document
 from lightwork.errors import LightworkError
 from lightwork.settings import check_files, load_settings
-from lightwork.settings.running import SyncSettings
 
 STRATEGIES = ("all_reduce", "ring", "tree")
 LARGE, SMALL = 90_000_000, 20_000_000
@@ -106,27 +106,17 @@ def _check(arguments: argparse.Namespace) -> None:
         check_files("--data", [str(arguments.data)])
 
 
-def known(strategies: Sequence[str]) -> list[str]:
-    """Those that this version has; a line for each of the others."""
-    choice = get_args(SyncSettings.model_fields["strategy"].annotation)
-    for name in strategies:
-        if name not in choice:
-            print(f"slow_network: {name} is left out, this version has no such strategy")
-    return [name for name in strategies if name in choice]
-
-
 def measured(arguments: argparse.Namespace, command: str) -> dict[str, Any]:
     """One part after the other, each written to ``--out`` as soon as it is there."""
     results: dict[str, Any] = {"command": command, "machine": machine(), "versions": versions()}
     results |= {"transfers": [], "training": None}
-    strategies = known(STRATEGIES)
     for count, size in plan(arguments.ranks, arguments.quick):
         if arguments.only == "training":
             break
         with network(count, arguments.rate) as net:
             results["network"] = facts(net)
             repeats = 2 if arguments.quick else arguments.repeats
-            results["transfers"].append(transfer(net, strategies, size, repeats))
+            results["transfers"].append(transfer(net, size, repeats))
         _write(arguments.out, results)
     if arguments.only != "transfer":
         with network(2, arguments.rate) as net:
@@ -171,13 +161,13 @@ def stream(net: Network, count: int) -> list[float]:
     return seconds
 
 
-def transfer(net: Network, strategies: list[str], size: int, repeats: int) -> dict[str, Any]:
+def transfer(net: Network, size: int, repeats: int) -> dict[str, Any]:
     """All strategies in turn on ``size`` bytes."""
     print(f"transfer: {len(net.names)} ranks, {size / 1e6:g} MB", file=sys.stderr, flush=True)
     stream_s = stream(net, size)
     with tempfile.TemporaryDirectory(prefix="slow-network-") as folder:
         out, request = Path(folder) / "out.json", Path(folder) / "request.json"
-        transferring.Request(strategies, size, repeats, str(out)).save(request)
+        save(transferring.Request(list(STRATEGIES), size, repeats, str(out)), request)
         run_ranks(net, ["benchmarks.transferring", str(request)], _environment(), TIMEOUT_S)
         found = json.loads(out.read_text(encoding="utf-8"))
     return {"ranks": len(net.names), "bytes": size, "stream_s": stream_s, "strategies": found}
@@ -185,8 +175,6 @@ def transfer(net: Network, strategies: list[str], size: int, repeats: int) -> di
 
 def training(net: Network, arguments: argparse.Namespace) -> dict[str, Any]:
     """Two ranks that learn; contenders take turns."""
-    choice = known(["ring"])
-    names = [n for n in link_steps.CONTENDERS if choice or not n.startswith("ring")]
     overrides = [*arguments.overrides, f"train.batch_size={arguments.batch}"]
     values = {**SETTINGS, "model": {"source": arguments.model}}
     with tempfile.TemporaryDirectory(prefix="slow-network-") as temporary:
@@ -194,15 +182,16 @@ def training(net: Network, arguments: argparse.Namespace) -> dict[str, Any]:
         settings = write_settings(folder, values, arguments.data)
         load_settings(settings, overrides)  # mistakes are told here, once
         out, request = folder / "out.json", folder / "request.json"
-        link_steps.Request(
+        wanted = link_steps.Request(
             settings=str(settings),
             overrides=overrides,
             run=str(folder / "run"),
-            contenders=names,
+            contenders=list(link_steps.CONTENDERS),
             rounds=2 if arguments.quick else arguments.rounds,
             warmup=1 if arguments.quick else 2,
             out=str(out),
-        ).save(request)
+        )
+        save(wanted, request)
         stream_s = stream(net, QUICK if arguments.quick else SMALL)
         run_ranks(net, ["benchmarks.link_steps", str(request)], _environment(), TIMEOUT_S)
         found = json.loads(out.read_text(encoding="utf-8"))

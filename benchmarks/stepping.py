@@ -8,14 +8,13 @@ same round. lightwork's contenders are what ``lightwork train`` is made of (``ma
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
+from benchmarks.one_rank import as_one_rank
 from lightwork.assembly.ready import Ready, Start, make_ready
 from lightwork.assembly.training import started
 from lightwork.cli.failures import failures_named
 from lightwork.comm.group import Group
 from lightwork.comm.message import Finished, Pending
-from lightwork.comm.parent import die_with_parent
-from lightwork.comm.told import tell
 from lightwork.data.loader import Work
 from lightwork.errors import LightworkError
 from lightwork.settings import load_settings
@@ -70,10 +68,6 @@ class Request:
     seed: int
     out: str
     """Rank 0 writes here: contender -> seconds of each round, of the slowest rank."""
-
-    def save(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -229,7 +223,8 @@ def measure(group: Group, lanes: Sequence[Lane], request: Request) -> Tensor:
 def run(request: Request) -> None:
     """Measure; called on every rank."""
     settings = load_settings(Path(request.settings), request.overrides)
-    with started(settings, Path(request.run)) as start:
+    folder = Path(request.run)
+    with failures_named(folder / "logs"), started(settings, folder) as start:
         if start.world.device != "cpu":
             raise LightworkError("steps are timed on the host: launch.device must be cpu")
         columns = measure(start.group, make_lanes(start, request), request).t().tolist()
@@ -238,17 +233,5 @@ def run(request: Request) -> None:
             Path(request.out).write_text(json.dumps(found), encoding="utf-8")
 
 
-def main() -> None:
-    """One rank of a launch."""
-    die_with_parent(os.environ)
-    request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    try:
-        with failures_named(Path(request.run) / "logs"):
-            run(request)
-    except LightworkError as error:
-        tell(f"error: {error}", os.environ, error.joint)
-        sys.exit(error.exit_code)
-
-
 if __name__ == "__main__":
-    main()
+    as_one_rank(Request, run)

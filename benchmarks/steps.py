@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.launching import MODEL, environment, numbers, write_settings
 from benchmarks.machine import machine, versions
+from benchmarks.one_rank import save
 from benchmarks.paired import Interval, ratio
 from benchmarks.stepping import CONTENDERS, Request
 from lightwork.comm.supervisor import Launch, supervise
@@ -193,7 +194,7 @@ def side_by_side(arguments: argparse.Namespace, batch: int, folder: Path) -> dic
     settings = write_settings(folder, values, arguments.data)
     load_settings(settings, arguments.overrides)  # mistakes are told here, once
     out, request_file = folder / "seconds.json", folder / "request.json"
-    Request(
+    request = Request(
         settings=str(settings),
         overrides=arguments.overrides,
         run=str(folder / "run"),
@@ -203,7 +204,8 @@ def side_by_side(arguments: argparse.Namespace, batch: int, folder: Path) -> dic
         pairs=arguments.pairs,
         seed=arguments.seed,
         out=str(out),
-    ).save(request_file)
+    )
+    save(request, request_file)
     code = supervise(
         Launch(
             command=(sys.executable, "-m", "benchmarks.stepping", str(request_file)),

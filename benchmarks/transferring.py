@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from lightwork.assembly.strategies import Chosen, gradient_sync
+from benchmarks.one_rank import as_one_rank
+from lightwork.assembly.strategies import Chosen, gradient_sync, strategy_of
 from lightwork.comm.group import Group
-from lightwork.comm.told import tell
 from lightwork.comm.world import bind_device, open_group, read_world
 from lightwork.errors import LightworkError
 from lightwork.settings.running import SyncSettings
@@ -43,10 +42,6 @@ class Request:
     """Rank 0 writes here: strategy -> ``seconds``, ``sent_bytes``."""
     bucket_bytes: int | None = None
     """None: as training has it."""
-
-    def save(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 class Flat(nn.Module):
@@ -92,8 +87,9 @@ def measure(group: Group, request: Request) -> dict[str, dict[str, list[float]]]
     for name in request.strategies:
         bucket = {} if request.bucket_bytes is None else {"bucket_bytes": request.bucket_bytes}
         settings = SyncSettings.model_validate({"strategy": name, **bucket})
+        strategy = strategy_of(name, group, group.size)
         use = Chosen(name, group.size, int(settings.bucket_bytes))
-        sync = gradient_sync(use, group, group.size, (), overlap=True)
+        sync = gradient_sync(use, group, strategy, (), overlap=True)
         contenders[name] = Contender(group, sync, request.bytes)
     for number in range(-WARMUP, request.repeats):
         for contender in contenders.values():
@@ -109,20 +105,15 @@ def measure(group: Group, request: Request) -> dict[str, dict[str, list[float]]]
     return found
 
 
-def main() -> None:
+def run(request: Request) -> None:
     """One rank."""
-    request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    try:
-        world = read_world(os.environ, visible_gpus=0)
-        bind_device(world, threads=1)
-        with open_group(world, TIMEOUT_S) as group:
-            found = measure(group, request)
-            if group.rank == 0:
-                Path(request.out).write_text(json.dumps(found), encoding="utf-8")
-    except LightworkError as error:
-        tell(f"error: {error}", os.environ, error.joint)
-        sys.exit(error.exit_code)
+    world = read_world(os.environ, visible_gpus=0)
+    bind_device(world, threads=1)
+    with open_group(world, TIMEOUT_S) as group:
+        found = measure(group, request)
+        if group.rank == 0:
+            Path(request.out).write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    as_one_rank(Request, run)

@@ -13,6 +13,7 @@ from torch import nn
 from lightwork.assembly.bench_rounds import Silent
 from lightwork.assembly.strategies import Chosen, gradient_sync
 from lightwork.comm.group import Group
+from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.contract import GradientSync
 from tests.ranks import run_as_threads
 
@@ -34,7 +35,9 @@ def counted(group: Group) -> Iterator[list[int]]:
 def test_nothing_is_sent_where_computing_alone_is_timed() -> None:
     def rank(group: Group, silent: bool) -> int:
         with counted(group) as sent:
-            sync = gradient_sync(Chosen("all_reduce", 2, 1 << 20), group, 2, [], overlap=True)
+            sync = gradient_sync(
+                Chosen("all_reduce", 2, 1 << 20), group, AllReduce(group), [], overlap=True
+            )
             model = sync.attach(nn.Linear(3, 1))
             watched = cast(GradientSync, Silent(sync)) if silent else sync
             sync.begin(measure=False)

@@ -117,4 +117,5 @@ def test_on_auto_and_off() -> None:
     assert [table.always for table in found["auto"]] == [False]
     assert found["off"] == []
     assert tables_of(Group.alone(), asked("auto", "ddp"), model) == []
-    assert tables_of(Group.alone(), asked("on", "all_reduce"), model) == [], "nothing travels"
+    for strategy in ("all_reduce", "ring"):
+        assert tables_of(Group.alone(), asked("on", strategy), model) == [], "nothing travels"

@@ -20,7 +20,7 @@ from benchmarks.namespaces import Network, missing, network, run_ranks
 from benchmarks.slow_network import plan, stream
 from benchmarks.slow_tables import bound_s, document, ideal_s
 from benchmarks.transferring import Contender
-from lightwork.assembly.strategies import Chosen, gradient_sync
+from lightwork.assembly.strategies import Chosen, gradient_sync, strategy_of
 from lightwork.comm.group import Group
 from lightwork.errors import LightworkError
 from lightwork.sync.all_reduce import RankSums
@@ -110,7 +110,11 @@ def test_tables_say_what_is_met_and_what_is_not() -> None:
 def test_a_transfer_that_gives_another_sum_is_no_transfer(name: str) -> None:
     def rank(group: Group) -> tuple[int, str]:
         use = Chosen(name, group.size, bucket_bytes=1 << 20)
-        right = Contender(group, gradient_sync(use, group, group.size, (), True), 3_000_000)
+        right = Contender(
+            group,
+            gradient_sync(use, group, strategy_of(name, group, group.size), (), True),
+            3_000_000,
+        )
         assert right.exchange() > 0
         lost = Contender(group, GradientBuckets(Deaf(), 1 << 20), 3_000_000)
         with pytest.raises(LightworkError) as caught:

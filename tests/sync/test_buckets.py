@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lightwork.comm.group import Group, Pending
 from lightwork.sync.all_reduce import AllReduce, RankSums
-from lightwork.sync.buckets import GradientBuckets
+from lightwork.sync.buckets import FIRST_BYTES, GradientBuckets
 from lightwork.sync.contract import Reduction
 from tests.ranks import run_as_threads
 
@@ -267,3 +267,14 @@ def test_mixed_dtypes_do_not_share_a_bucket() -> None:
         torch.float64,
         torch.float32,
     ]
+
+
+@pytest.mark.parametrize("bucket_bytes", [1 << 10, 8 << 20])
+def test_the_first_bucket_is_small_and_the_others_are_full(bucket_bytes: int) -> None:
+    model = nn.Sequential(*[nn.Linear(256, 256, bias=False) for _ in range(64)])  # 256 KiB each
+    sync = GradientBuckets(AllReduce(Group.alone()), bucket_bytes)
+    sync.attach(model)
+    first, *others = [bucket.flat.nbytes for bucket in sync.buckets]
+    assert first == max(256 << 10, min(FIRST_BYTES, bucket_bytes))
+    assert max(others) == max(256 << 10, bucket_bytes)
+    assert first + sum(others) == 64 * (256 << 10)

@@ -17,7 +17,7 @@ from lightwork.comm.group import Group
 from lightwork.errors import StepError
 from lightwork.telemetry.timing import StepClock
 from lightwork.train import memory
-from lightwork.train.loop import private_bytes
+from lightwork.train.loop import host_memory, private_bytes
 from lightwork.train.memory import fit, is_out_of_memory, total_bytes
 from lightwork.train.model import Model
 from lightwork.train.step import Rules
@@ -149,12 +149,12 @@ def test_a_rank_has_its_part_of_what_the_machine_or_its_container_has(
 def test_mapped_files_are_no_memory_of_this_process(tmp_path: Path) -> None:
     held_mib = 64
     (tmp_path / "file").write_bytes(os.urandom(held_mib << 20))
-    before = private_bytes()
+    before = private_bytes(host_memory())
     mapped = np.memmap(tmp_path / "file", np.uint8)
     assert int(mapped.sum()) > 0
-    read = private_bytes()
+    read = private_bytes(host_memory())
     own = np.ones(held_mib << 20, np.uint8)
-    after = private_bytes()
+    after = private_bytes(host_memory())
     assert before is not None
     assert read is not None
     assert after is not None

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from rich.console import Console
 from torch import nn
@@ -31,7 +31,7 @@ from lightwork.assembly.training import started
 from lightwork.data.loader import Loader, Work
 from lightwork.errors import StepError
 from lightwork.report import exchange_plot
-from lightwork.report.exchange import NOTHING, Exchange, Way, show
+from lightwork.report.exchange import Exchange, Way, nothing, show
 from lightwork.report.exchange_advice import advise
 from lightwork.settings import Settings
 from lightwork.settings.running import SyncSettings
@@ -64,16 +64,16 @@ def run_bench_sync(
 
 def say(exchange: Exchange | None, as_json: bool, plot: Path | None) -> None:
     """Print it, and write the plot; None: there was one rank."""
-    advice = advise(exchange) if exchange else None
+    if exchange is None:
+        sys.stdout.write(nothing(as_json) + "\n")
+        return
+    advice = advise(exchange)
     if as_json:
-        told: dict[str, Any] = exchange.as_json() if exchange else {"ranks": 1, "ways": []}
-        told["advice"] = vars(advice) if advice else {"words": NOTHING}
+        told = {**exchange.as_json(), "advice": vars(advice)}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
-    elif exchange is None or advice is None:
-        Console().print(NOTHING, markup=False, highlight=False, soft_wrap=True)
     else:
         show(Console(), exchange, advice.words)
-    if plot is not None and exchange and advice:
+    if plot is not None:
         exchange_plot.write(plot, exchange, advice.words)
         log.info("the bars are in %s", shown_path(plot))
 

@@ -23,7 +23,7 @@ from lightwork.assembly.resuming import (
     take_over,
 )
 from lightwork.assembly.rows import tables_of
-from lightwork.assembly.strategies import Chosen, chosen, gradient_bytes, gradient_sync
+from lightwork.assembly.strategies import Chosen, chosen, gradient_bytes, gradient_sync, strategy_of
 from lightwork.comm.group import Group
 from lightwork.comm.world import World
 from lightwork.data.loader import Cutting, Loader
@@ -188,9 +188,10 @@ def synchronised(
     module.train()
     tables = tables_of(start.group, settings, module)
     travels = gradient_bytes(module, [table.name for table in tables])
-    use = chosen(settings, start.group, start.shares, travels, before)
+    strategy = strategy_of(settings.sync.strategy, start.group, start.shares)
+    use = chosen(settings.sync, start.group, strategy, travels, before)
     overlap = settings.sync.overlap == "backward"
-    sync = gradient_sync(use, start.group, start.shares, tables, overlap)
+    sync = gradient_sync(use, start.group, strategy, tables, overlap)
     task = build_task(start.settings, prepared.tokenizer, answers_can_be_missing(prepared.train))
     model = Model(
         module=module,

@@ -31,8 +31,8 @@ def tables_of(group: Group, settings: Settings, model: nn.Module) -> list[Touche
                 "sync.rows=auto, which then sends the whole table"
             )
         return []
-    if group.size == 1 and strategy == "all_reduce":
-        return []  # nothing travels
+    if group.size == 1 and strategy != "tree":  # which adds up shares also where nothing travels
+        return []
     return [Touched(name_of(model, _words(model)), group, always=asked == "on")]
 
 

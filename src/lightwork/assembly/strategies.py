@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from lightwork.data.plan import assign
-from lightwork.settings import Settings
+from lightwork.settings import default_of
 from lightwork.sync.all_reduce import AllReduce
 from lightwork.sync.bucket_size import Cost, best_bucket_bytes, measured
 from lightwork.sync.buckets import GradientBuckets
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lightwork.comm.group import Group
+    from lightwork.settings.running import SyncSettings
     from lightwork.sync.contract import GradientSync, Strategy
     from lightwork.sync.rows import Table
 
@@ -46,25 +47,30 @@ def strategy_of(name: str, group: Group, shares: int) -> Strategy:
 
 
 def chosen(
-    settings: Settings, group: Group, shares: int, gradient_bytes: int, before: dict[str, Any]
+    sync: SyncSettings,
+    group: Group,
+    strategy: Strategy,
+    gradient_bytes: int,
+    before: dict[str, Any],
 ) -> Chosen:
     """What these settings come to on these ranks; waits for all of them where it is measured.
 
     Args:
-        settings: of the run.
+        sync: of the run.
         group: the ranks that train.
-        shares: of every batch.
+        strategy: the one that is going to be used.
         gradient_bytes: what has to travel in a step.
         before: what the checkpoint that is gone on from says, if there is one.
     """
-    sync = settings.sync
     if sync.bucket_bytes != "auto":
         return Chosen(sync.strategy, group.size, sync.bucket_bytes)
+    if group.size == 1:  # nothing travels, so nothing can be measured
+        return Chosen(sync.strategy, group.size, default_of("sync.bucket_bytes"))
     known = Chosen(sync.strategy, group.size, int(before.get("bucket_bytes", 0)))
     if asdict(known) == before:
         return known
     device = torch.device("cuda", torch.cuda.current_device()) if group.on_cuda else "cpu"
-    cost = measured(group, strategy_of(sync.strategy, group, shares), torch.device(device))
+    cost = measured(group, strategy, torch.device(device))
     size = best_bucket_bytes(cost, gradient_bytes)
     _say(cost, size)
     return Chosen(sync.strategy, group.size, size)
@@ -81,20 +87,19 @@ def _say(cost: Cost, bucket_bytes: int) -> None:
 
 
 def gradient_sync(
-    use: Chosen, group: Group, shares: int, tables: Sequence[Table], overlap: bool
+    use: Chosen, group: Group, strategy: Strategy, tables: Sequence[Table], overlap: bool
 ) -> GradientSync:
     """What sums the gradients of a model.
 
     Args:
         use: by what, and in buckets of which size.
         group: the ranks that train.
-        shares: of every batch.
+        strategy: what sums a bucket, where it is not ddp's own wrapper.
         tables: parameters of which only some rows get a gradient in a step.
         overlap: whether gradients travel while backward runs.
     """
     if use.strategy == "ddp":
         return DdpSync(group, use.bucket_bytes)
-    strategy = strategy_of(use.strategy, group, shares)
     return GradientBuckets(strategy, use.bucket_bytes, tables, overlap)
 
 

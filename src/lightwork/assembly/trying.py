@@ -23,7 +23,7 @@ from lightwork.settings import Settings
 from lightwork.telemetry.timing import StepClock
 from lightwork.train.checkpoint import Checkpoints
 from lightwork.train.evaluate import evaluate
-from lightwork.train.loop import memory_bytes
+from lightwork.train.loop import host_memory, memory_bytes
 
 log = logging.getLogger("lightwork")
 
@@ -136,7 +136,7 @@ def _agree(group: Group, problem: str | None) -> None:
 
 def _say_memory(start: Start, ready: Ready) -> None:
     device = ready.model.device
-    told = start.group.gather_json(memory_bytes(device))
+    told = start.group.gather_json(memory_bytes(device, host_memory()))
     log.info(
         "dry run: memory (%s) %s",
         device.type,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -118,8 +117,6 @@ def _writable(plot: Path) -> Path:
 
 def _say_nothing(as_json: bool) -> None:
     """What the ranks would say if there were one."""
-    from lightwork.report.exchange import NOTHING
+    from lightwork.report.exchange import nothing
 
-    typer.echo(
-        json.dumps({"ranks": 1, "ways": [], "advice": {"words": NOTHING}}) if as_json else NOTHING
-    )
+    typer.echo(nothing(as_json))

@@ -7,6 +7,7 @@ against the speed of the line itself, whatever the number of ranks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -18,6 +19,12 @@ from rich.text import Text
 from lightwork.report.listing import Column, show_columns
 
 NOTHING = "one rank: there is nothing to exchange. Give --ranks 2 or more"
+
+
+def nothing(as_json: bool) -> str:
+    """What there is to say of one rank."""
+    told = {"ranks": 1, "ways": [], "advice": {"words": NOTHING}}
+    return json.dumps(told, indent=2) if as_json else NOTHING
 
 
 @dataclass(frozen=True)

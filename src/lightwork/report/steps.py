@@ -6,8 +6,6 @@ Only the ends of the files are read, so that a run of any length is read in the 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from lightwork.errors import LightworkError, RunError
 from lightwork.settings import load_settings
 from lightwork.settings.run_folder import SETTINGS
-from lightwork.telemetry.lines import json_lines
+from lightwork.telemetry.lines import each_line, json_lines
 from lightwork.telemetry.records import STEP_PARTS, VERSION
 
 TAIL_BYTES = 2 << 20
@@ -164,23 +162,10 @@ def read_course(run: Path) -> Course:
     Reads the file of rank 0 line by line, some ten thousand a second of work.
     """
     found: dict[int, list[float]] = {}
-    for line in _lines(run / "metrics/rank0.jsonl"):
+    for line in each_line(run / "metrics/rank0.jsonl"):
         if line.get("applied", True):
             names = ("loss", "grad_norm", "batch_windows")
             found[line["step"]] = [_number(line[name]) for name in names]
     numbers = np.array(sorted(found), np.int64)
     values = np.array([found[step] for step in numbers.tolist()], np.float64).reshape(-1, 3)
     return Course(numbers, *values.T)
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Like ``json_lines``, and never more than one in memory."""
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                with suppress(ValueError):  # half a line, which a kill left
-                    entry = json.loads(line)
-                    if isinstance(entry, dict):
-                        yield entry
-    except FileNotFoundError:
-        return

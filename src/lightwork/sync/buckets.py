@@ -261,15 +261,18 @@ class GradientBuckets:
     @contextmanager
     def _speaking_of(self, number: int) -> Iterator[None]:
         """Errors say which bucket it was; an unforeseen one ends this rank, for others wait."""
-        place = f"bucket {number} of {len(self.buckets)} (from {self.buckets[number - 1].name} on)"
         try:
             yield
         except PeerLostError as error:
-            raise PeerLostError(f"{place}: {error}") from error
+            raise PeerLostError(f"{self._place(number)}: {error}") from error
         except LightworkError:
             raise
         except Exception as error:
-            raise ExchangeError(f"{place}: {type(error).__name__}: {error}") from error
+            words = f"{self._place(number)}: {type(error).__name__}: {error}"
+            raise ExchangeError(words) from error
+
+    def _place(self, number: int) -> str:
+        return f"bucket {number} of {len(self.buckets)} (from {self.buckets[number - 1].name} on)"
 
     def unsettled(self) -> bool:
         """After the first step, and when a parameter outside the buckets got a gradient."""

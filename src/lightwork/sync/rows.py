@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST = 0.5
 """Of a table: with more rows than that, packing them costs what it saves. Between two processes of
 one machine over gloo, where sending costs least, it does from 0.37 of 46 MB on, and there half of
-the rows take 1.3 times as long as all; over any network of 10 Gbit/s or less they are faster."""
+the rows take 1.3 times as long as all. On a slower line bytes count for more, packing does not."""
 LEAST_BYTES = 1 << 20
 """Of a table: one of 0.25 MiB loses by it whatever the rows, one of 1 MiB wins a fifth at most."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,6 +48,17 @@ def json_lines(path: Path, last_bytes: int | None = None) -> list[dict[str, Any]
     except FileNotFoundError:
         return []
     return [entry for line in lines if (entry := _object(line)) is not None]
+
+
+def each_line(path: Path) -> Iterator[dict[str, Any]]:
+    """Like :func:`json_lines` of all of a file, and never more than one of them in memory."""
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if (entry := _object(line)) is not None:
+                    yield entry
+    except FileNotFoundError:
+        return
 
 
 def read_evaluations(run: Path) -> dict[int, Scores]:

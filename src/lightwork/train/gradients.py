@@ -51,9 +51,12 @@ class Progress:
 
     def worst(self) -> tuple[float, Piece] | None:
         """The highest mean loss per window of a micro-batch, and which; None without windows."""
+        if not self.losses:
+            return None
+        sums = torch.stack([loss for _, loss in self.losses]).tolist()  # one copy from the device
         means = [
-            (float(loss) / weight, piece)
-            for piece, loss in self.losses
+            (loss_sum / weight, piece)
+            for loss_sum, (piece, _) in zip(sums, self.losses, strict=True)
             if (weight := float(piece.tensors["weight"].sum()))
         ]
         return max(means, key=lambda mean: mean[0], default=None)

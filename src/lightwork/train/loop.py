@@ -98,14 +98,15 @@ def record_of(
     telemetry: Telemetry, outcome: Outcome, rate: float, started_s: float
 ) -> Callable[[dict[str, float]], StepRecord]:
     """The record of the step begun at ``started_s``, but for what a device tells of it later."""
+    held = host_memory()
     now: dict[str, Any] = {
         "rank": telemetry.rank,
         "attempt": telemetry.attempt,
         "time_unix_s": time.time(),
         "learning_rate": rate,
-        "memory_bytes": memory_bytes(telemetry.device),
+        "memory_bytes": memory_bytes(telemetry.device, held),
         "memory_total_bytes": telemetry.memory_total_bytes,
-        "private_bytes": private_bytes(),
+        "private_bytes": private_bytes(held),
         "sample": telemetry.sampler.sample(),
         "profiled": telemetry.profile.disturbs,
         **_learned(outcome),
@@ -178,18 +179,20 @@ def _this_process(pid: int) -> psutil.Process:
     return psutil.Process(pid)
 
 
-def memory_bytes(device: torch.device) -> int:
+def host_memory() -> Any:
+    """What the system says of this process: ``psutil.Process.memory_info``."""
+    return _this_process(os.getpid()).memory_info()
+
+
+def memory_bytes(device: torch.device, held: Any) -> int:
     """CPU: resident memory of this process. CUDA: the most the device held for tensors so far."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return int(_this_process(os.getpid()).memory_info().rss)
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else int(held.rss)
 
 
-def private_bytes() -> int | None:
+def private_bytes(held: Any) -> int | None:
     """Of the host's memory, what this process holds and no file stands behind.
 
     Mapped files fill memory as they are read and give it back when it is wanted. None where the
     system does not tell the two apart.
     """
-    held = _this_process(os.getpid()).memory_info()
     return int(held.rss) - int(held.shared) if hasattr(held, "shared") else None
